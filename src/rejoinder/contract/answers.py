@@ -1,0 +1,105 @@
+"""What an asker gets back: the typed answer, or the mark that the run is parked.
+
+The wire names with the ``tai42:`` prefix are those of the interface this product serves
+(``docs/reference/interface.md``); they are kept so that people who know it can move over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic, Literal, TypeVar
+from uuid import UUID
+
+T = TypeVar("T")
+
+#: The value of ``answer`` when a question with ``on_expiry="resume"`` lapsed.
+EXPIRED_KEY = "tai42:interaction_expired"
+#: The key a parked run's sentinel travels under.
+SUSPENDED_KEY = "tai42:suspended_interaction"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyTo:
+    """The message that the answering reply quoted."""
+
+    message_id: str
+    status: Literal["found", "not_found", "sensitive", "no_text"]
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AskAnswer(Generic[T]):
+    """The answer as the question's format types it, and what the channel said beside it.
+
+    ``reply_to`` and ``params`` are None for answers given in the inbox, the CLI or over HTTP, and on expiry.
+    """
+
+    answer: T
+    reply_to: ReplyTo | None = None
+    params: dict[str, str] | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        reply = self.reply_to
+        return {
+            "answer": self.answer,
+            "reply_to": None
+            if reply is None
+            else {"message_id": reply.message_id, "status": reply.status, "text": reply.text},
+            "params": self.params,
+        }
+
+    @property
+    def expired(self) -> bool:
+        """True where this is the expiry marker: nobody answered, and no consent was given."""
+        return is_expiry_marker(self.answer)
+
+
+def expiry_marker() -> dict[str, bool]:
+    return {EXPIRED_KEY: True}
+
+
+def is_expiry_marker(value: object) -> bool:
+    return isinstance(value, dict) and value.get(EXPIRED_KEY) is True
+
+
+class SecretValue(Generic[T]):
+    """A sensitive answer: it prints as stars and gives itself up only to ``reveal()``."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: T) -> None:
+        self._value = value
+
+    def reveal(self) -> T:
+        return self._value
+
+    def __repr__(self) -> str:
+        return "SecretValue(******)"
+
+    __str__ = __repr__
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a SecretValue is not serialised; call reveal() where the value is needed")
+
+
+@dataclass(frozen=True, slots=True)
+class SuspendedInteraction:
+    """Returned at once by ``ask(mode="async")``. A tool returns it (or a list of them) to park its run."""
+
+    interaction_id: UUID
+    expiry_at: datetime
+    resume_owner: str
+    interaction_ids: tuple[UUID, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        ids = self.interaction_ids or (self.interaction_id,)
+        return {
+            SUSPENDED_KEY: {
+                "interaction_id": str(self.interaction_id),
+                "expiry_at": self.expiry_at.isoformat(),
+                "resume_owner": self.resume_owner,
+                "interaction_ids": [str(i) for i in ids],
+                "caller_interaction_ids": [],
+            }
+        }

@@ -1,0 +1,90 @@
+"""What an operator can set, by environment variable. A bad value fails when the process starts, naming the variable.
+
+The ``INTERACTIONS_*``, ``TAI_*`` and ``ACCESS_CONTROL_ENABLE`` names are those of the interface this product serves;
+the ones of that interface which have no meaning here are listed in ``docs/reference/settings.md``.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import PositiveFloat, PositiveInt, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from rejoinder.contract.errors import ConfigurationError
+
+CheckpointProvider = Literal["postgres", "redis", "memory", "sqlite", "off"]
+
+
+class Settings(BaseSettings):
+    """Read once at the start of a process. Durations are seconds, sizes bytes."""
+
+    model_config = SettingsConfigDict(extra="ignore", frozen=True, env_ignore_empty=True)
+
+    # The store
+    rejoinder_database_url: str | None = None
+    rejoinder_database_pool: PositiveInt = 8
+    rejoinder_statement_timeout_seconds: PositiveFloat = 30
+
+    # Questions
+    interactions_answer_timeout_seconds: PositiveFloat = 3600
+    interactions_idle_ttl_seconds: PositiveFloat = 86_400
+    interactions_public_base_url: str | None = None
+    interactions_callback_max_body_bytes: PositiveInt = 65_536
+    interactions_max_concurrent: PositiveInt | None = 1000
+    interactions_max_concurrent_caller: PositiveInt | None = 10_000
+
+    # Runs
+    tai_tool_runs_recent_runs_limit: PositiveInt = 50
+    tai_tool_runs_result_ttl_seconds: PositiveFloat = 86_400
+    tai_tool_runs_max_concurrent_runs: PositiveInt = 32
+    tai_tool_runs_shutdown_drain_seconds: PositiveFloat = 10
+    rejoinder_run_max_starts: PositiveInt = 3
+    rejoinder_run_retry_base_seconds: PositiveFloat = 1
+    rejoinder_run_retry_cap_seconds: PositiveFloat = 600
+    #: A worker whose job has not beaten for this long has its job handed to another.
+    rejoinder_job_heartbeat_timeout_seconds: PositiveFloat = 10
+
+    # Who is alive
+    rejoinder_beat_seconds: PositiveFloat = 1
+    rejoinder_stale_seconds: PositiveFloat = 2.5
+    rejoinder_half_open_seconds: PositiveFloat = 30
+    #: Floor of every wait: nothing depends on a notification having arrived.
+    rejoinder_poll_seconds: PositiveFloat = 5
+
+    # Access
+    access_control_enable: bool = True
+    rejoinder_session_seconds: PositiveFloat = 30 * 86_400
+    rejoinder_allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()
+
+    # Keeping
+    rejoinder_audit_retention_days: PositiveInt = 90
+
+    # Seeing
+    rejoinder_log_level: Literal["debug", "info", "warning", "error"] = "info"
+    rejoinder_log_format: Literal["json", "text"] = "json"
+
+    @field_validator("interactions_max_concurrent", "interactions_max_concurrent_caller", mode="before")
+    @classmethod
+    def _none_is_unlimited(cls, value: object) -> object:
+        return None if isinstance(value, str) and value.strip().lower() == "none" else value
+
+    @field_validator("rejoinder_allowed_hosts", mode="before")
+    @classmethod
+    def _comma_list(cls, value: object) -> object:
+        if isinstance(value, str):
+            return tuple(part.strip() for part in value.split(",") if part.strip())
+        return value
+
+    @classmethod
+    def load(cls, **overrides: object) -> Settings:
+        """The settings of this process. Raises ConfigurationError naming each variable that is wrong."""
+        try:
+            return cls(**overrides)  # type: ignore[arg-type]
+        except ValidationError as error:
+            wrong = "; ".join(
+                f"{'_'.join(str(p) for p in fault['loc'][:1]).upper()}: {fault['msg']}" for fault in error.errors()
+            )
+            raise ConfigurationError(f"a setting is wrong: {wrong}") from None
+
+

@@ -1,0 +1,53 @@
+"""What text and JSON may be stored: Postgres takes no NUL and no lone surrogate, and nesting is bounded."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+MAX_DEPTH = 64
+
+
+def unstorable(value: Any) -> str | None:
+    """Why this JSON value cannot be stored, or None.
+
+    Walks without recursion, so that a value nested thousands deep is refused instead of overflowing the stack.
+    """
+    stack: list[tuple[Any, int]] = [(value, 0)]
+    while stack:
+        item, depth = stack.pop()
+        if depth > MAX_DEPTH:
+            return f"it is nested more than {MAX_DEPTH} levels deep"
+        if isinstance(item, str):
+            if reason := unstorable_text(item):
+                return reason
+        elif isinstance(item, bool) or item is None:
+            continue
+        elif isinstance(item, float):
+            if not math.isfinite(item):
+                return "it holds a number that is not finite"
+        elif isinstance(item, int):
+            if abs(item) >= 10**400:
+                return "it holds a number that is too large"
+        elif isinstance(item, dict):
+            for key, inner in item.items():
+                if not isinstance(key, str):
+                    return "it holds a key that is not text"
+                if reason := unstorable_text(key):
+                    return reason
+                stack.append((inner, depth + 1))
+        elif isinstance(item, list | tuple):
+            stack.extend((inner, depth + 1) for inner in item)
+        else:
+            return "it holds a value that is not JSON"
+    return None
+
+
+def unstorable_text(text: str) -> str | None:
+    if "\x00" in text:
+        return "it holds a NUL character"
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return "it holds a lone surrogate"
+    return None
