@@ -1,0 +1,48 @@
+"""The job queue: PgQueuer in our schema, on our Postgres. Jobs are enqueued by our SQL functions, in their transaction.
+
+What is different from its defaults, and why:
+
+* its trigger, which notifies inside the enqueueing transaction, is dropped: commits that notify queue behind each
+  other through the disk's flush, for the whole database. The process that committed notifies afterwards instead
+  (``JOB_CHANNEL``); a worker polls as the floor.
+* a failed job is held, not deleted.
+* who may finish a run is decided by the epoch in our rows: PgQueuer completes a job without asking who holds it.
+"""
+
+from __future__ import annotations
+
+from pgqueuer.adapters.drivers.asyncpg import AsyncpgDriver
+from pgqueuer.adapters.persistence import qb
+from pgqueuer.domain.settings import DBSettings
+from pgqueuer.queries import Queries
+
+from rejoinder.store.database import Connection
+
+SCHEMA = "rejoinder"
+JOB_CHANNEL = "rejoinder_jobs"
+
+
+def queue_settings() -> DBSettings:
+    return DBSettings(db_schema=SCHEMA, channel=JOB_CHANNEL)  # type: ignore[arg-type]
+
+
+def queue_queries(driver: AsyncpgDriver) -> Queries:
+    settings = queue_settings()
+    return Queries(
+        driver,  # type: ignore[arg-type]
+        qbe=qb.QueryBuilderEnvironment(settings),
+        qbq=qb.QueryQueueBuilder(settings),
+        qbs=qb.QuerySchedulerBuilder(settings),
+    )
+
+
+async def install(connection: Connection) -> None:
+    """Create or upgrade the queue's tables. Runs under the migrations' lock."""
+    queries = queue_queries(AsyncpgDriver(connection))
+    if await queries.schema_is_installed():
+        await queries.apply_upgrade()
+    else:
+        async with connection.transaction():
+            await connection.execute(queries.qbe.build_install_query(create_schema=False))
+        await queries.optimize_autovacuum()
+    await connection.execute("DROP TRIGGER IF EXISTS tg_pgqueuer_changed ON rejoinder.pgqueuer")
