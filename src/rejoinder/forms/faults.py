@@ -1,0 +1,115 @@
+"""From a validator's errors to sentences for people, by place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import jsonschema_rs
+
+from rejoinder.forms import words
+
+Path = tuple[str | int, ...]
+#: More faults than this help nobody.
+MAX_FAULTS = 100
+
+_Kind = jsonschema_rs.ValidationErrorKind
+
+
+def faults(errors: Iterable[Any]) -> dict[Path, str]:
+    """The first fault of each place."""
+    found: dict[Path, str] = {}
+    for error in errors:
+        for path, sentence in _of(error):
+            found.setdefault(path, sentence)
+        if len(found) >= MAX_FAULTS:
+            break
+    return found
+
+
+def _of(error: Any) -> list[tuple[Path, str]]:
+    path: Path = tuple(error.instance_path)
+    kind = error.kind
+    if isinstance(kind, _Kind.Required):
+        return [((*path, kind.property), words.REQUIRED)]
+    if isinstance(kind, _Kind.AdditionalProperties | _Kind.UnevaluatedProperties):
+        return [((*path, name), words.UNKNOWN) for name in kind.unexpected[:MAX_FAULTS]]
+    if isinstance(kind, _Kind.AnyOf | _Kind.OneOfNotValid):
+        return _alternatives(path, kind.context)
+    if isinstance(kind, _Kind.PropertyNames):
+        return [(path, "One of the names is not accepted")]
+    if isinstance(kind, _Kind.FalseSchema):
+        return [(path, words.UNKNOWN if error.schema_path else words.OTHER)]
+    for known, sentence in _SENTENCES:
+        if isinstance(kind, known):
+            return [(path, sentence(kind, error))]
+    return [(path, words.OTHER)]
+
+
+def _alternatives(path: Path, context: list[list[Any]]) -> list[tuple[Path, str]]:
+    """The faults of the alternative that was meant, where that is plain; else one sentence for the whole value."""
+    branches = [branch for branch in context if branch and not _is_null(branch)] or context
+    fitting = [branch for branch in branches if not any(_wrong_here(path, error) for error in branch)]
+    if len(branches) == 1:
+        fitting = branches
+    if len(fitting) == 1:
+        return [fault for error in fitting[0] for fault in _of(error)]
+    if not fitting and all(len(branch) == 1 for branch in branches):
+        kinds = [branch[0].kind for branch in branches]
+        if all(isinstance(kind, _Kind.Constant | _Kind.Enum) for kind in kinds):
+            return [(path, words.OFFERED)]
+        if all(isinstance(kind, _Kind.Type) for kind in kinds):
+            return [(path, words.of_type([name for kind in kinds for name in kind.types]))]
+    return [(path, "This fits none of the accepted forms")]
+
+
+def _is_null(branch: list[Any]) -> bool:
+    kind = branch[0].kind
+    return isinstance(kind, _Kind.Type) and kind.types == ["null"]
+
+
+def _wrong_here(path: Path, error: Any) -> bool:
+    """Whether the value as a whole, or the constant that tells the alternatives apart, is of another alternative."""
+    if isinstance(error.kind, _Kind.Constant):
+        return len(error.instance_path) <= len(path) + 1
+    return isinstance(error.kind, _Kind.Type | _Kind.Enum) and len(error.instance_path) == len(path)
+
+
+def _least(kind: Any, error: Any) -> str:
+    if kind.limit == 1 and not error.instance:
+        return words.REQUIRED
+    return f"Enter at least {words.counted(kind.limit, 'character', 'characters')}"
+
+
+def _contains(kind: Any, error: Any) -> str:
+    if error.schema_path and error.schema_path[-1] == "maxContains":
+        return "Too many of the entries are of the kind that is limited here"
+    return "At least one more entry must be of the kind that is asked for here"
+
+
+_SENTENCES: list[tuple[type[Any], Callable[[Any, Any], str]]] = [
+    (_Kind.Type, lambda kind, _: words.of_type(kind.types)),
+    (_Kind.Enum, lambda kind, _: words.OFFERED),
+    (_Kind.Constant, lambda kind, _: f"This must be {words.shown(kind.expected_value)}"),
+    (_Kind.Format, lambda kind, _: words.of_format(kind.format)),
+    (_Kind.Pattern, lambda kind, _: "This is not in the expected form"),
+    (_Kind.MinLength, _least),
+    (
+        _Kind.MaxLength,
+        lambda kind, _: f"Enter at most {words.counted(kind.limit, 'character', 'characters')}",
+    ),
+    (_Kind.Minimum, lambda kind, _: f"Enter a number of at least {words.number(kind.limit)}"),
+    (_Kind.Maximum, lambda kind, _: f"Enter a number of at most {words.number(kind.limit)}"),
+    (_Kind.ExclusiveMinimum, lambda kind, _: f"Enter a number above {words.number(kind.limit)}"),
+    (_Kind.ExclusiveMaximum, lambda kind, _: f"Enter a number below {words.number(kind.limit)}"),
+    (_Kind.MultipleOf, lambda kind, _: f"Enter a multiple of {words.number(kind.multiple_of)}"),
+    (_Kind.MinItems, lambda kind, _: f"Give at least {words.counted(kind.limit, 'entry', 'entries')}"),
+    (_Kind.MaxItems, lambda kind, _: f"Give at most {words.counted(kind.limit, 'entry', 'entries')}"),
+    (_Kind.UniqueItems, lambda kind, _: "Give each entry only once"),
+    (_Kind.AdditionalItems, lambda kind, _: f"Give at most {words.counted(kind.limit, 'entry', 'entries')}"),
+    (_Kind.UnevaluatedItems, lambda kind, _: "There are more entries than are accepted"),
+    (_Kind.Contains, _contains),
+    (_Kind.MinProperties, lambda kind, _: f"Give at least {words.counted(kind.limit, 'value', 'values')}"),
+    (_Kind.MaxProperties, lambda kind, _: f"Give at most {words.counted(kind.limit, 'value', 'values')}"),
+    (_Kind.OneOfMultipleValid, lambda kind, _: "This fits more than one of the accepted forms"),
+]
