@@ -262,11 +262,10 @@ class Cluster:
         """The folder of the socket: the data folder, or where its path is too long or too odd a private one."""
         if _fits(folder):
             return folder
-        for base in (
-            os.environ.get("XDG_RUNTIME_DIR", "") if self.user is None else "",
-            tempfile.gettempdir(),
-            "/tmp",
-        ):  # noqa: S108 - a folder of our own, made with an unguessable name
+        bases = [tempfile.gettempdir(), "/tmp"]  # noqa: S108 - the folder made in it has a name nobody can guess
+        if self.user is None:
+            bases.insert(0, os.environ.get("XDG_RUNTIME_DIR", ""))
+        for base in bases:
             if base and os.access(base, os.W_OK) and _fits(Path(base) / "rejoinder-12345678"):
                 made = Path(tempfile.mkdtemp(prefix="rejoinder-", dir=base))
                 if self.user is not None:

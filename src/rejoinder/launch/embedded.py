@@ -135,10 +135,7 @@ class EmbeddedServer:
         url = self._cluster.url(DATABASE)
         if url is None:
             raise NotReadyError("The embedded Postgres stopped while it was being attached to; try again.")
-        known = self.sql(
-            f"SELECT count(*) FROM pg_database WHERE datname = '{DATABASE}'", database="postgres"
-        )
-        if known == "0":
+        if DATABASE not in self.sql("SELECT datname FROM pg_database", database="postgres").splitlines():
             self.sql(f"CREATE DATABASE {DATABASE}", database="postgres")
         return url
 

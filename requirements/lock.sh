@@ -1,0 +1,14 @@
+# Writes requirements/GROUP.txt for each group named: exact versions with hashes, for every system and Python we serve.
+# Each group is pinned to fit those before it, so that any of them can be installed together.
+set -eu
+uv=${UV:-.venv-lock/bin/uv}
+upgrade=
+if [ "$1" = --upgrade ]; then upgrade=--upgrade; shift; fi
+before=
+for group; do
+    if [ "$group" = run ]; then source=pyproject.toml; else source="--group $group"; fi
+    # shellcheck disable=SC2086
+    "$uv" pip compile $source $before $upgrade --quiet --universal --python-version 3.11 --generate-hashes \
+        --no-emit-index-url --no-emit-find-links --no-header --output-file "requirements/$group.txt" >/dev/null
+    before="$before --constraint requirements/$group.txt"
+done
