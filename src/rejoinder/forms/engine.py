@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import threading
-from collections import OrderedDict
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, NoReturn
@@ -17,6 +15,7 @@ from typing import Any, NoReturn
 import jsonschema_rs
 import orjson
 
+from rejoinder.forms.cache import Cache
 from rejoinder.forms.cost import bounds
 from rejoinder.forms.walk import References, SchemaFault
 
@@ -74,13 +73,10 @@ def compile_schema(schema: dict[str, Any]) -> Compiled:
 def compiled(schema: dict[str, Any]) -> Compiled:
     """The same, from the cache where this schema was seen lately."""
     key = digest(schema)
-    with _lock:
-        entry = _cache.get(key)
-        if entry is not None:
-            _cache.move_to_end(key)
-            return entry
-    entry = compile_schema(schema)
-    _remember(key, entry)
+    entry = _cache.get(key)
+    if entry is None:
+        entry = compile_schema(schema)
+        _cache.put(key, entry, entry.weight)
     return entry
 
 
@@ -93,21 +89,7 @@ def digest(schema: dict[str, Any]) -> bytes:
     return blake2b(text, digest_size=16).digest()
 
 
-_lock = threading.Lock()
-_cache: OrderedDict[bytes, Compiled] = OrderedDict()
-_weight = 0
-
-
-def _remember(key: bytes, entry: Compiled) -> None:
-    global _weight
-    with _lock:
-        if key in _cache:
-            return
-        _cache[key] = entry
-        _weight += entry.weight
-        while _weight > CACHE_WEIGHT:
-            _, old = _cache.popitem(last=False)
-            _weight -= old.weight
+_cache: Cache[Compiled] = Cache(CACHE_WEIGHT)
 
 
 def _refuse(uri: str) -> NoReturn:
