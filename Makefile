@@ -27,7 +27,7 @@ help:
 
 # In two steps, because make looks for the mark before the first step may have removed it.
 setup: venv
-	@$(MAKE) --no-print-directory $(VENV)/.run
+	@$(MAKE) -s $(VENV)/.run
 
 up: setup
 	@$(BIN)/rejoinder up --data "$(DATA)" $(ARGS)
@@ -44,12 +44,12 @@ check: setup-check
 	$(PIP) check
 
 live: setup-test
-	@$(MAKE) --no-print-directory $(VENV)/.live
+	@$(MAKE) -s $(VENV)/.live
 	@sh tests/live/browser.sh
 	@$(BIN)/python -m pytest tests/live $(ARGS)
 
 bench: setup-test
-	@$(MAKE) --no-print-directory $(VENV)/.bench
+	@$(MAKE) -s $(VENV)/.bench
 	@$(BIN)/python -m bench $(ARGS)
 
 package: setup
@@ -57,10 +57,10 @@ package: setup
 	@$(BIN)/python -m hatchling build -t wheel -t sdist
 
 setup-test: setup
-	@$(MAKE) --no-print-directory $(VENV)/.test
+	@$(MAKE) -s $(VENV)/.test
 
 setup-check: setup-test
-	@$(MAKE) --no-print-directory $(VENV)/.check
+	@$(MAKE) -s $(VENV)/.check
 
 # A moved clone or a removed interpreter leaves an environment that cannot run; it is made anew.
 venv:

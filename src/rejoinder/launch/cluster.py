@@ -23,7 +23,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypedDict
 
-from rejoinder.contract.errors import ConfigurationError, NotReadyError
+from rejoinder.contract.errors import ConfigurationError, NotReadyError, RejoinderError
 from rejoinder.launch.paths import ROOT_FOLDER
 
 #: The system user that runs the server when root starts it, since Postgres refuses to run as root.
@@ -35,6 +35,15 @@ _SOCKET_NAME = ".s.PGSQL.5432"
 #: What a client's URL and the server's list of folders both take unquoted.
 _PLAIN = re.compile(r"^/[A-Za-z0-9/._-]+$")
 _OURS = "rejoinder.conf"
+#: What psql ends with when it had no connection or lost it.
+_NOT_CONNECTED = 2
+
+
+class StatementRefusedError(RejoinderError):
+    """The embedded Postgres refused a statement."""
+
+    code = "statement-refused"
+
 
 #: ``ALTER SYSTEM`` still wins over these. They are written anew before each cold start.
 CONFIGURATION: Mapping[str, str] = {
@@ -148,20 +157,37 @@ class Cluster:
         return url is not None and self.sql(url, "SELECT 1", timeout=10) == "1"
 
     def sql(self, url: str, statement: str, *, timeout: float = 60) -> str | None:
-        """The plain output of one statement, None where the server did not take it."""
+        """The plain output of one statement, None where the server does not answer."""
         try:
             done = subprocess.run(
-                [binaries() / "psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-d", url, "-c", statement],
+                [
+                    binaries() / "psql",
+                    "-XAtq",
+                    "-v",
+                    "ON_ERROR_STOP=1",
+                    "-v",
+                    "VERBOSITY=terse",
+                    "-d",
+                    url,
+                    "-c",
+                    statement,
+                ],
                 capture_output=True,
                 text=True,
                 timeout=timeout,
                 check=False,
                 stdin=subprocess.DEVNULL,
-                env={**_environment(), "PGCONNECT_TIMEOUT": "5"},
+                env={**environment(), "PGCONNECT_TIMEOUT": "5"},
             )
         except subprocess.TimeoutExpired:
             return None
-        return done.stdout.strip() if done.returncode == 0 else None
+        if done.returncode == 0:
+            return done.stdout.strip()
+        if done.returncode == _NOT_CONNECTED:
+            return None
+        raise StatementRefusedError(
+            f"The embedded Postgres refused a statement: {done.stderr.strip()[-800:]}"
+        )
 
     def create(self) -> None:
         """Make the data folder, unless it is there. A half-made one (we were killed) is made again."""
@@ -235,7 +261,7 @@ class Cluster:
             capture_output=True,
             text=True,
             check=True,
-            env=_environment(),
+            env=environment(),
         ).stdout
         match = re.search(r"(\d+)\.", version)
         if match is None or match[1] != have:
@@ -315,7 +341,7 @@ class Cluster:
                 stderr=subprocess.STDOUT,
                 check=False,
                 cwd="/",
-                env=_environment(),
+                env=environment(),
                 # Ctrl-C in a terminal is for us, not for the server.
                 start_new_session=True,
                 **_as_user(self.user),
@@ -340,7 +366,7 @@ def _last_lines(path: Path, count: int = 5) -> list[str]:
         return []
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """No PG* variable of the user's shell reaches our programs, and no locale that this machine may lack."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PG", "LC_", "LANG"))}
     return {**kept, "LC_ALL": "C"}

@@ -107,6 +107,13 @@ class EmbeddedServer:
             raise NotReadyError("The embedded Postgres is not started.")
         return self._url
 
+    def url_of(self, database: str) -> str:
+        """The URL of another database of the same server."""
+        url = self._cluster.url(database)
+        if url is None:
+            raise NotReadyError("The embedded Postgres is not started.")
+        return url
+
     def sql(self, statement: str, *, database: str = DATABASE) -> str:
         """The plain output of one statement, for the few things that are about the server and not about our tables."""
         url = self._cluster.url(database)
