@@ -95,12 +95,13 @@ class InteractionClosedError(RejoinderError):
     status = 409
 
     def __init__(
-        self, message: str, *, state: str, by: str | None = None, at: str | None = None
+        self, message: str, *, state: str, by: str | None = None, at: str | None = None, answer: object = None
     ) -> None:
         super().__init__(message)
         self.state = state
         self.by = by
         self.at = at
+        self.answer = answer
 
     def as_problem(self) -> dict[str, object]:
         body = super().as_problem()
@@ -109,6 +110,8 @@ class InteractionClosedError(RejoinderError):
             body["answered_by"] = self.by
         if self.at is not None:
             body["closed_at"] = self.at
+        if self.answer is not None:
+            body["answer"] = self.answer
         return body
 
 

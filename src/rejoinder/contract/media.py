@@ -50,7 +50,9 @@ def check_media(items: Sequence[MediaItem | dict[str, Any]] | None) -> list[dict
         raise AskArgumentError(f"media holds {len(items)} items; at most {MAX_ITEMS} fit", field="media")
     checked = [_check_item(item, f"media[{i}]") for i, item in enumerate(items)]
     if sum(len(str(item["url"])) for item in checked) > MAX_URL_TEXT:
-        raise AskArgumentError(f"the URLs in media are over {MAX_URL_TEXT} characters together", field="media")
+        raise AskArgumentError(
+            f"the URLs in media are over {MAX_URL_TEXT} characters together", field="media"
+        )
     return checked
 
 
@@ -60,7 +62,9 @@ def _check_item(raw: MediaItem | dict[str, Any], where: str) -> dict[str, Any]:
         raise AskArgumentError(f"{where} must be an object", field=where)
     unknown = set(item) - {"kind", "url", "caption", "filename"}
     if unknown:
-        raise AskArgumentError(f"{where} has a key that is not known: {sorted(map(str, unknown))[0]}", field=where)
+        raise AskArgumentError(
+            f"{where} has a key that is not known: {sorted(map(str, unknown))[0]}", field=where
+        )
     kind, url = item.get("kind"), item.get("url")
     if kind not in KINDS:
         raise AskArgumentError(f"{where}.kind must be one of {', '.join(KINDS)}", field=f"{where}.kind")
@@ -73,7 +77,9 @@ def _check_item(raw: MediaItem | dict[str, Any], where: str) -> dict[str, Any]:
         if value is None:
             continue
         if not isinstance(value, str) or len(value) > cap:
-            raise AskArgumentError(f"{where}.{key} must be text of at most {cap} characters", field=f"{where}.{key}")
+            raise AskArgumentError(
+                f"{where}.{key} must be text of at most {cap} characters", field=f"{where}.{key}"
+            )
         result[key] = value
     if "filename" in result and kind != "document":
         raise AskArgumentError(f"{where}.filename goes with a document only", field=f"{where}.filename")
@@ -108,7 +114,9 @@ def _check_data_url(kind: str, url: str, where: str) -> None:
         raise AskArgumentError(f"{where} is over {MAX_DATA_URL} characters", field=where)
     head = _DATA_IMAGE.match(url)
     if kind != "image" or head is None:
-        raise AskArgumentError(f"{where} may be a data: URL only for a png, jpeg, gif or webp image", field=where)
+        raise AskArgumentError(
+            f"{where} may be a data: URL only for a png, jpeg, gif or webp image", field=where
+        )
     try:
         content = base64.b64decode(url[head.end() :], validate=True)
     except (binascii.Error, ValueError):

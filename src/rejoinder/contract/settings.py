@@ -83,8 +83,7 @@ class Settings(BaseSettings):
             return cls(**overrides)  # type: ignore[arg-type]
         except ValidationError as error:
             wrong = "; ".join(
-                f"{'_'.join(str(p) for p in fault['loc'][:1]).upper()}: {fault['msg']}" for fault in error.errors()
+                f"{'_'.join(str(p) for p in fault['loc'][:1]).upper()}: {fault['msg']}"
+                for fault in error.errors()
             )
             raise ConfigurationError(f"a setting is wrong: {wrong}") from None
-
-

@@ -12,7 +12,18 @@ from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
 
 #: Keys whose value is never written, wherever they stand.
 SECRET_KEYS = frozenset(
-    {"answer", "api_key", "authorization", "cookie", "key", "password", "secret", "sign_in", "ticket", "token"}
+    {
+        "answer",
+        "api_key",
+        "authorization",
+        "cookie",
+        "key",
+        "password",
+        "secret",
+        "sign_in",
+        "ticket",
+        "token",
+    }
 )
 #: Our own keys, sign-in tokens and session cookies all begin like this; a database URL carries a password.
 _SECRET_SHAPE = re.compile(r"\brj[ksc]_[A-Za-z0-9_-]{8,}|(?<=://)[^\s/@]+:[^\s@]+(?=@)")
@@ -40,7 +51,9 @@ def configure(level: str = "info", style: Literal["json", "text"] = "json") -> N
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     renderer: Any = (
-        structlog.processors.JSONRenderer() if style == "json" else structlog.dev.ConsoleRenderer(colors=False)
+        structlog.processors.JSONRenderer()
+        if style == "json"
+        else structlog.dev.ConsoleRenderer(colors=False)
     )
     structlog.configure(
         processors=[

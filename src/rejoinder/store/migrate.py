@@ -87,6 +87,8 @@ async def _apply(connection: Connection, migrations: Iterable[tuple[int, str, st
             continue
         async with connection.transaction():
             await connection.execute(text)
-            await connection.execute("INSERT INTO rejoinder.migration (number, name) VALUES ($1, $2)", number, name)
+            await connection.execute(
+                "INSERT INTO rejoinder.migration (number, name) VALUES ($1, $2)", number, name
+            )
         names.append(name)
     return names

@@ -14,6 +14,7 @@ from __future__ import annotations
 from pgqueuer.adapters.drivers.asyncpg import AsyncpgDriver
 from pgqueuer.adapters.persistence import qb
 from pgqueuer.domain.settings import DBSettings
+from pgqueuer.domain.types import Channel
 from pgqueuer.queries import Queries
 
 from rejoinder.store.database import Connection
@@ -23,13 +24,13 @@ JOB_CHANNEL = "rejoinder_jobs"
 
 
 def queue_settings() -> DBSettings:
-    return DBSettings(db_schema=SCHEMA, channel=JOB_CHANNEL)  # type: ignore[arg-type]
+    return DBSettings(db_schema=SCHEMA, channel=Channel(JOB_CHANNEL))
 
 
 def queue_queries(driver: AsyncpgDriver) -> Queries:
     settings = queue_settings()
     return Queries(
-        driver,  # type: ignore[arg-type]
+        driver,
         qbe=qb.QueryBuilderEnvironment(settings),
         qbq=qb.QueryQueueBuilder(settings),
         qbs=qb.QuerySchedulerBuilder(settings),

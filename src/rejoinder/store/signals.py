@@ -51,6 +51,7 @@ class Signals:
         self._database = database
         self._lock_key = lock_key
         self._hearers: dict[str, list[Callable[[str], None]]] = defaultdict(list)
+        self._relays: dict[str, list[Callable[[str], None]]] = defaultdict(list)
         self._on_connect: list[Callable[[], Awaitable[None]]] = []
         self._outgoing: dict[str, None] = {}
         self._wake = asyncio.Event()
@@ -67,6 +68,14 @@ class Signals:
     def hear(self, kind: str, callback: Callable[[str], None]) -> None:
         self._hearers[kind].append(callback)
 
+    def relay(self, channel: str, callback: Callable[[str], None]) -> None:
+        """Give the payloads of another channel (the queue's) to ``callback``."""
+        self._relays[channel].append(callback)
+
+    def unrelay(self, channel: str, callback: Callable[[str], None]) -> None:
+        if callback in self._relays[channel]:
+            self._relays[channel].remove(callback)
+
     def on_connect(self, callback: Callable[[], Awaitable[None]]) -> None:
         self._on_connect.append(callback)
 
@@ -76,7 +85,9 @@ class Signals:
             asyncio.create_task(self._send(), name="signals.send"),
         ]
         waiter = asyncio.create_task(self._ready.wait())
-        done, _ = await asyncio.wait({waiter, self._tasks[0]}, timeout=15, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(
+            {waiter, self._tasks[0]}, timeout=15, return_when=asyncio.FIRST_COMPLETED
+        )
         if waiter not in done:
             waiter.cancel()
             await self.stop()
@@ -101,6 +112,11 @@ class Signals:
         """Send what is waiting now; used before a process stops."""
         await self._send_once()
 
+    def renew_lock(self, lock_key: int) -> None:
+        """Hold another session lock: reconnects."""
+        self._lock_key = lock_key
+        self.break_connection()
+
     def break_connection(self) -> None:
         """For tests: lose the notification connection as a network fault would."""
         if self._connection is not None:
@@ -114,6 +130,10 @@ class Signals:
     def _heard(self, _connection: Any, _pid: int, _channel: str, payload: object) -> None:
         for signal in str(payload).split():
             self._deliver(signal)
+
+    def _relayed(self, _connection: Any, _pid: int, channel: str, payload: object) -> None:
+        for callback in list(self._relays.get(channel, ())):
+            callback(str(payload))
 
     async def _listen(self) -> None:
         while True:
@@ -133,6 +153,7 @@ class Signals:
         self._connection = connection
         connection.add_termination_listener(lambda _c: self._lost.set())
         await connection.add_listener(CHANNEL, self._heard)
+        await connection.add_listener(JOB_CHANNEL, self._relayed)
         for callback in self._on_connect:
             await callback()
         if self._lock_key is not None:

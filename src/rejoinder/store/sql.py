@@ -15,7 +15,9 @@ class Queries:
     def __init__(self, source: str, text: str) -> None:
         parts = _NAME.split(text)[1:]
         self._source = source
-        self._queries = dict(zip(parts[::2], (part.strip().rstrip(";") for part in parts[1::2]), strict=True))
+        self._queries: dict[str, str] = dict(
+            zip(parts[::2], (part.strip().rstrip(";") for part in parts[1::2]), strict=True)
+        )
 
     def __getattr__(self, name: str) -> str:
         try:

@@ -60,6 +60,7 @@ CREATE TABLE rejoinder.run (
     key_id         uuid,
     owner_process  uuid,
     epoch          bigint NOT NULL DEFAULT 0,
+    entry          uuid,
     starts         integer NOT NULL DEFAULT 0,
     idempotent     boolean NOT NULL DEFAULT false,
     held           boolean NOT NULL DEFAULT false,
@@ -73,6 +74,7 @@ CREATE TABLE rejoinder.run (
 CREATE INDEX run_newest ON rejoinder.run (created_at DESC, id);
 CREATE INDEX run_tool_newest ON rejoinder.run (tool, created_at DESC, id);
 CREATE INDEX run_going ON rejoinder.run (owner_process) WHERE state = 'running';
+CREATE INDEX run_finished ON rejoinder.run (finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX run_held ON rejoinder.run (created_at DESC, id) WHERE held;
 
 -- One suspension of one run on one or more questions. It is complete when it is sealed and nothing is open.
@@ -132,6 +134,7 @@ CREATE INDEX question_pending ON rejoinder.question (timeout_at, id) WHERE state
 CREATE INDEX question_pending_audience ON rejoinder.question (audience, timeout_at, id) WHERE state = 'pending' AND audience IS NOT NULL;
 CREATE INDEX question_pending_owner ON rejoinder.question (owner_process) WHERE state = 'pending' AND owner_process IS NOT NULL;
 CREATE INDEX question_run ON rejoinder.question (run_id, ordinal);
+CREATE INDEX question_closed ON rejoinder.question (closed_at) WHERE state <> 'pending';
 CREATE INDEX question_park ON rejoinder.question (park_id) WHERE park_id IS NOT NULL;
 
 -- A place under INTERACTIONS_MAX_CONCURRENT. Taking a row is what keeps the cap exact under a burst without a

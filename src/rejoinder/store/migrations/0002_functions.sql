@@ -233,7 +233,10 @@ BEGIN
     PERFORM 1 FROM rejoinder.run r
       WHERE r.id = p_run_id AND r.epoch = p_epoch AND r.state = 'running' FOR UPDATE;
     IF NOT FOUND THEN
-        RETURN QUERY SELECT 'fenced', false;
+        -- Sealed by this very call before its reply was lost, or driven by somebody else.
+        RETURN QUERY SELECT CASE WHEN EXISTS (
+            SELECT FROM rejoinder.park p WHERE p.id = p_park_id AND p.run_id = p_run_id AND p.sealed_at IS NOT NULL)
+            THEN 'parked' ELSE 'fenced' END, false;
         RETURN;
     END IF;
     UPDATE rejoinder.park p SET sealed_at = rejoinder.clock()
@@ -273,7 +276,10 @@ END $$;
 --       | busy           a worker that is alive drives it
 --       | over           it has ended, or this resumption is done
 -- p_park_id is NULL for the first phase.
-CREATE FUNCTION rejoinder.enter_run_v1(p_run_id uuid, p_park_id uuid, p_process uuid, p_max_starts integer, p_stale interval)
+-- p_entry names this call: repeated after a lost reply, it finds what it did.
+CREATE FUNCTION rejoinder.enter_run_v1(
+    p_run_id uuid, p_park_id uuid, p_process uuid, p_entry uuid, p_max_starts integer, p_stale interval
+)
 RETURNS TABLE (status text, epoch bigint) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -284,6 +290,10 @@ BEGIN
     SELECT * INTO r FROM rejoinder.run x WHERE x.id = p_run_id FOR UPDATE;
     IF NOT FOUND THEN
         RETURN QUERY SELECT 'over', 0::bigint;
+        RETURN;
+    END IF;
+    IF r.entry = p_entry AND r.state = 'running' THEN
+        RETURN QUERY SELECT 'entered', r.epoch;
         RETURN;
     END IF;
     IF p_park_id IS NULL THEN
@@ -329,7 +339,7 @@ BEGIN
         PERFORM rejoinder.withdraw_run_v1(p_run_id, 'asker gone');
     END IF;
     UPDATE rejoinder.run x
-       SET state = 'running', phase = v_phase, epoch = x.epoch + 1, owner_process = p_process,
+       SET state = 'running', phase = v_phase, epoch = x.epoch + 1, entry = p_entry, owner_process = p_process,
            starts = CASE WHEN v_again OR p_park_id IS NULL THEN x.starts + 1 ELSE 1 END, entered_at = rejoinder.clock()
      WHERE x.id = p_run_id;
     IF p_park_id IS NOT NULL THEN
@@ -372,7 +382,10 @@ BEGIN
            owner_process = NULL
      WHERE r.id = p_run_id AND r.epoch = p_epoch AND r.state = 'running';
     IF NOT FOUND THEN
-        RETURN QUERY SELECT 'fenced', NULL::uuid[];
+        -- Finished by this very call before its reply was lost, or driven by somebody else.
+        RETURN QUERY SELECT CASE WHEN EXISTS (
+            SELECT FROM rejoinder.run r WHERE r.id = p_run_id AND r.epoch = p_epoch AND r.state = p_state)
+            THEN 'finished' ELSE 'fenced' END, NULL::uuid[];
         RETURN;
     END IF;
     UPDATE rejoinder.resume s SET finished_at = rejoinder.clock() WHERE s.run_id = p_run_id AND s.finished_at IS NULL;
@@ -395,7 +408,8 @@ BEGIN
     RETURN true;
 END $$;
 
--- An operator's retry of a held run: it goes to the queue once more. status: queued | conflict | unknown
+-- An operator's retry of a held run: it goes to the queue once more. Its old job may still be on its way out of the
+-- queue, so the new one has a key of its own. status: queued | conflict | unknown
 CREATE FUNCTION rejoinder.retry_run_v1(p_run_id uuid, p_by text) RETURNS text LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -418,10 +432,10 @@ BEGIN
            owner_process = NULL, entered_at = NULL, finished_at = NULL, error = NULL, starts = 0
      WHERE x.id = p_run_id;
     IF v_park IS NULL THEN
-        PERFORM rejoinder.enqueue_v1('run', 'run:' || p_run_id::text, p_run_id);
+        PERFORM rejoinder.enqueue_v1('run', 'run:' || p_run_id::text || ':' || r.epoch, p_run_id);
     ELSE
         UPDATE rejoinder.resume s SET taken_at = NULL, finished_at = NULL WHERE s.park_id = v_park;
-        PERFORM rejoinder.enqueue_v1('resume', 'resume:' || v_park::text, v_park);
+        PERFORM rejoinder.enqueue_v1('resume', 'resume:' || v_park::text || ':' || r.epoch, v_park);
     END IF;
     INSERT INTO rejoinder.event (kind, run_id, actor) VALUES ('run.retried', p_run_id, p_by);
     RETURN 'queued';
@@ -490,5 +504,19 @@ BEGIN
     IF v_ids IS NOT NULL THEN
         PERFORM rejoinder.close_questions_v1(v_ids, 'cancelled', 'system:rejoinder', NULL, 'asker gone', NULL, NULL, NULL);
     END IF;
+    RETURN v_ids;
+END $$;
+
+-- The ends of many runs that were called over a connection, in one statement.
+CREATE FUNCTION rejoinder.finish_runs_v1(p_ids uuid[], p_epochs bigint[], p_states text[], p_errors jsonb[])
+RETURNS uuid[] LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    v_ids uuid[];
+BEGIN
+    SELECT array_agg(w) INTO v_ids
+      FROM (SELECT * FROM unnest(p_ids, p_epochs, p_states, p_errors) AS u (id, epoch, state, error) ORDER BY u.id) e,
+           LATERAL rejoinder.finish_run_v1(e.id, e.epoch, e.state, false, NULL, NULLIF(e.error, 'null'::jsonb)) f,
+           LATERAL unnest(f.withdrawn) AS w;
     RETURN v_ids;
 END $$;

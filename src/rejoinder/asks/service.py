@@ -1,0 +1,426 @@
+"""Ask, answer, withdraw: record first, deliver second, wait third; one transition ends a question."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+from rejoinder.asks.seal import Opener, seal
+from rejoinder.asks.waiters import Waiters
+from rejoinder.contract import pause
+from rejoinder.contract.answers import AskAnswer, SecretValue, SuspendedInteraction
+from rejoinder.contract.errors import (
+    AnswerMismatchError,
+    AskArgumentError,
+    InteractionAlreadyAnsweredError,
+    InteractionCancelledError,
+    InteractionClosedError,
+    InteractionExpiredError,
+    InteractionLimitError,
+    InteractionNotFoundError,
+    InteractionTimeoutError,
+    LeaseLostError,
+    NotReadyError,
+    RejoinderError,
+    SuspensionError,
+    WrongAudienceError,
+)
+from rejoinder.contract.identity import SYSTEM, Identity
+from rejoinder.contract.questions import AskRequest, Question
+from rejoinder.contract.settings import Settings
+from rejoinder.contract.text import unstorable
+from rejoinder.observe.logs import get_logger
+from rejoinder.observe.metrics import metrics
+from rejoinder.store import signals as s
+from rejoinder.store.events import Events
+from rejoinder.store.questions import Closed, ForAnswer, Outcome, Questions, Recorded, RunReference
+from rejoinder.store.signals import Signals
+
+log = get_logger("asks")
+
+#: How a withdrawn question is explained to whoever tries to answer it.
+GONE_ASKER = "asker gone"
+
+
+@dataclass(slots=True)
+class Asker:
+    """The run that asks, as the ask core sees it. ``cannot_park`` is why it may not ask with mode="async", or None."""
+
+    run_id: UUID
+    epoch: int
+    tool: str
+    identity: Identity
+    owner_process: UUID
+    new_run: dict[str, Any] | None
+    cannot_park: str | None
+    ordinal: int = 0
+    park_id: UUID | None = None
+    suspended: list[SuspendedInteraction] = field(default_factory=list)
+
+    def reference(self) -> RunReference:
+        return RunReference(
+            self.run_id, self.epoch, self.tool, self.identity.name, self.owner_process, self.new_run
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """``repeated``: this answerer had given this very answer before; nothing was done twice."""
+
+    question: Question
+    repeated: bool = False
+
+
+class Asks:
+    def __init__(
+        self,
+        questions: Questions,
+        events: Events,
+        signals: Signals,
+        waiters: Waiters,
+        settings: Settings,
+    ) -> None:
+        self._questions = questions
+        self._events = events
+        self._signals = signals
+        self._waiters = waiters
+        self._settings = settings
+        self._background: set[asyncio.Task[None]] = set()
+
+    # Asking
+
+    async def ask(self, asker: Asker, request: AskRequest) -> AskAnswer[Any] | SuspendedInteraction:
+        """Block for the answer, or park. Raises InteractionTimeoutError, InteractionCancelledError,
+        InteractionLimitError, SuspensionError, LeaseLostError. Cancelling the caller withdraws the question."""
+        if request.mode == "async":
+            return await self._ask_parked(asker, request)
+        identifier = uuid4()
+        opener = Opener() if request.sensitive else None
+        answered = self._waiters.expect(identifier)
+        try:
+            recorded = await self._record(identifier, asker, None, request, opener)
+            await pause.here("ask.waiting")
+            budget = (recorded.timeout_at - recorded.created_at).total_seconds()
+            outcome = await self._wait(identifier, answered, budget)
+        except asyncio.CancelledError:
+            await self._shielded(self.withdraw([identifier], GONE_ASKER))
+            raise
+        finally:
+            self._waiters.forget(identifier)
+        return self._as_answer(request, outcome, opener)
+
+    async def _ask_parked(self, asker: Asker, request: AskRequest) -> SuspendedInteraction:
+        if asker.cannot_park is not None:
+            raise SuspensionError(asker.cannot_park)
+        if asker.park_id is None:
+            asker.park_id = uuid4()
+        identifier = uuid4()
+        try:
+            recorded = await self._record(identifier, asker, asker.park_id, request, None)
+        except asyncio.CancelledError:
+            await self._shielded(self.withdraw([identifier], GONE_ASKER))
+            raise
+        sentinel = SuspendedInteraction(identifier, recorded.timeout_at, asker.tool)
+        asker.suspended.append(sentinel)
+        return sentinel
+
+    async def _record(
+        self,
+        identifier: UUID,
+        asker: Asker,
+        park_id: UUID | None,
+        request: AskRequest,
+        opener: Opener | None,
+    ) -> Recorded:
+        ordinal, asker.ordinal = asker.ordinal, asker.ordinal + 1
+        cap = self._settings.interactions_max_concurrent
+        seal_key = opener.public if opener is not None else None
+        # A task of its own: when the caller is cancelled in the middle, the record still ends one way or the
+        # other, and the withdrawal that follows finds whatever was committed.
+        writing = asyncio.create_task(
+            self._questions.record(identifier, asker.reference(), ordinal, park_id, request, seal_key, cap)
+        )
+        try:
+            recorded = await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            await asyncio.wait({writing})
+            raise
+        except NotReadyError:
+            # It may have been committed all the same: nobody waits for it, so it must not stay open.
+            self._later(lambda: self.withdraw([identifier], GONE_ASKER))
+            raise
+        if recorded.status != "recorded":
+            await self._refuse(asker, request, recorded, cap)
+        asker.new_run = None
+        metrics.asked.labels(request.answer_format, request.mode).inc()
+        await pause.here("ask.recorded")
+        seconds = (recorded.timeout_at - recorded.created_at).total_seconds()
+        self._signals.tell(s.EVENTS, f"{s.DEADLINE}:{seconds:.3f}")
+        return recorded
+
+    async def _refuse(self, asker: Asker, request: AskRequest, recorded: Recorded, cap: int | None) -> None:
+        error: RejoinderError
+        if recorded.status == "limit":
+            error = InteractionLimitError(f"ask refused: already at the max_concurrent limit ({cap})")
+        elif recorded.status == "past":
+            error = AskArgumentError("expiry_at lies in the past", field="expiry_at")
+        else:
+            error = LeaseLostError(
+                "this run has ended, or another worker drives it now; it can ask nothing more"
+            )
+        await self._events.add(
+            "ask.refused",
+            run_id=None if asker.new_run is not None else asker.run_id,
+            audience=request.audience,
+            actor=asker.identity.name,
+            reason=error.code,
+            detail={"tool": asker.tool},
+        )
+        raise error
+
+    async def _wait(self, identifier: UUID, answered: asyncio.Future[Outcome], budget: float) -> Outcome:
+        remaining = budget
+        while True:
+            done, _ = await asyncio.wait({answered}, timeout=remaining)
+            if done:
+                return answered.result()
+            # Our own timer rang. The database's clock decides whether the deadline has passed; the closing wakes us.
+            remaining = 0.25
+            try:
+                self._tell_closed(await self._questions.close([identifier], "expired", by="system:expiry"))
+            except NotReadyError:
+                log.warning("deadline not settled yet", interaction_id=str(identifier))
+            self._waiters.look(identifier)
+
+    def _as_answer(self, request: AskRequest, outcome: Outcome, opener: Opener | None) -> AskAnswer[Any]:
+        if outcome.state == "answered":
+            if opener is None:
+                return AskAnswer(outcome.answer)
+            assert outcome.sealed_answer is not None
+            value = opener.open(outcome.id, outcome.sealed_answer)
+            self._later(lambda: self._questions.forget_sealed(outcome.id))
+            return AskAnswer(SecretValue(value))
+        if outcome.state == "expired":
+            raise InteractionTimeoutError(f"Nobody answered within {request.timeout:g} seconds.")
+        raise InteractionCancelledError(_withdrawn_text(outcome.reason))
+
+    # Answering
+
+    async def answer(self, identifier: UUID, value: Any, *, by: Identity, via: str) -> Answered:
+        """Record an answer, once. Raises InteractionNotFoundError, WrongAudienceError, AnswerMismatchError,
+        InteractionAlreadyAnsweredError, InteractionExpiredError, InteractionClosedError."""
+        found = await self._find(identifier, by, via)
+        self._refuse_closed(found, value, by)
+        question = found.question
+        if question.state != "pending":
+            return Answered(question, repeated=True)
+        try:
+            accepted = _checked(question, value)
+        except AnswerMismatchError as error:
+            await self._note_refusal(
+                question, by, via, "mismatch", {"field": error.field} if error.field else None
+            )
+            raise
+        sealed = seal(identifier, found.seal_key, accepted) if found.seal_key is not None else None
+        await pause.here("answer.validated")
+        closed = await self._questions.close(
+            [identifier],
+            "answered",
+            by=by.name,
+            via=via,
+            answer=None if sealed is not None else accepted,
+            sealed=sealed,
+            digest=None if sealed is not None else digest_of(accepted),
+        )
+        if closed:
+            await pause.here("answer.committed")
+            self._tell_closed(closed)
+            metrics.answered.labels(question.answer_format, via).inc()
+            metrics.answer_age.observe(_age(question))
+            return Answered(question)
+        # Somebody else or the clock was there between the read and the claim.
+        found = await self._find(identifier, by, via)
+        self._refuse_closed(found, value, by)
+        return Answered(found.question, repeated=True)
+
+    async def cancel(self, identifier: UUID, *, by: Identity, via: str) -> None:
+        """Withdraw an open question. A parked one takes its whole run down; a blocked caller wakes with an error."""
+        found = await self._find(identifier, by, via)
+        closed = await self._questions.close(
+            [identifier], "cancelled", by=by.name, via=via, reason="cancelled"
+        )
+        if not closed:
+            found = await self._find(identifier, by, via)
+            raise _closed_error(found.question, by)
+        self._tell_closed(closed)
+
+    async def withdraw(self, identifiers: list[UUID], reason: str) -> None:
+        """Withdraw questions whose asker is gone. Those already closed stay as they are."""
+        closed = await self._questions.close(identifiers, "cancelled", by=SYSTEM, reason=reason)
+        self._tell_closed(closed)
+
+    async def get(self, identifier: UUID, *, by: Identity) -> Question:
+        """One question for a page. Raises InteractionNotFoundError where ``by`` may not see it or it is forgotten."""
+        found = await self._questions.for_answer(identifier, self._settings.interactions_idle_ttl_seconds)
+        if found is None or found.gone or not by.may_see(found.question.audience):
+            raise InteractionNotFoundError()
+        return found.question
+
+    # Reading
+
+    async def page(
+        self, *, by: Identity, limit: int, offset: int = 0, after: tuple[datetime, UUID] | None = None
+    ) -> list[Question]:
+        """Open questions that ``by`` may see, oldest deadline first."""
+        audience = by.name if by.restricted else None
+        if after is None:
+            return await self._questions.page(audience=audience, limit=limit, offset=offset)
+        return await self._questions.page(audience=audience, limit=limit, after=after)
+
+    async def count(self, *, by: Identity, cap: int) -> int:
+        return await self._questions.count(audience=by.name if by.restricted else None, cap=cap)
+
+    async def parked(self, *, by: Identity, limit: int) -> list[Question]:
+        return await self._questions.parked(audience=by.name if by.restricted else None, limit=limit)
+
+    async def note_refusal(self, identifier: UUID, *, by: Identity, via: str, reason: str) -> None:
+        """For doors: an attempt that they refused themselves belongs in the audit trail too."""
+        question = await self._questions.by_id(identifier)
+        if question is not None:
+            await self._note_refusal(question, by, via, reason, None)
+
+    async def drain(self) -> None:
+        """Wait for the small writes that follow an answer; called before a process stops."""
+        while self._background:
+            await asyncio.wait(set(self._background), timeout=5)
+
+    # Inside
+
+    async def _find(self, identifier: UUID, by: Identity, via: str) -> ForAnswer:
+        found = await self._questions.for_answer(identifier, self._settings.interactions_idle_ttl_seconds)
+        if found is None or found.gone:
+            raise InteractionNotFoundError()
+        if not by.may_see(found.question.audience):
+            await self._note_refusal(found.question, by, via, "wrong-audience", None)
+            raise WrongAudienceError()
+        return found
+
+    def _refuse_closed(self, found: ForAnswer, value: Any, by: Identity) -> None:
+        """Raise unless the question is open, or this is the same answer by the same person once more."""
+        question = found.question
+        if question.state == "pending":
+            if found.late:
+                raise InteractionExpiredError(
+                    f"This question lapsed at {question.timeout_at.isoformat()}; the answer was not taken.",
+                    state="expired",
+                    at=question.timeout_at.isoformat(),
+                )
+            return
+        same = found.answer_digest is not None and found.answer_digest == _digest_or_none(value)
+        if question.state == "answered" and question.closed_by == by.name and same:
+            return
+        raise _closed_error(question, by)
+
+    def _tell_closed(self, closed: list[Closed]) -> None:
+        if not closed:
+            return
+        told = [s.question(one.id) for one in closed]
+        runs = [s.run(one.run_id) for one in closed if one.park_id is not None]
+        jobs = [s.JOBS] if any(one.resumes for one in closed) else []
+        self._signals.tell(*told, *runs, *jobs, s.EVENTS)
+
+    async def _note_refusal(
+        self, question: Question, by: Identity, via: str, reason: str, detail: dict[str, Any] | None
+    ) -> None:
+        metrics.refused.labels(reason).inc()
+        await self._events.add(
+            "answer.refused",
+            interaction_id=question.id,
+            group_id=question.group_id,
+            run_id=question.run_id,
+            audience=question.audience,
+            actor=by.name,
+            via=via,
+            reason=reason,
+            detail=detail,
+        )
+
+    def _later(self, act: Callable[[], Any]) -> None:
+        """Do a small write that nobody waits for; again every second while the database is away."""
+
+        async def persist() -> None:
+            while True:
+                try:
+                    await act()
+                    return
+                except NotReadyError:
+                    await asyncio.sleep(1)
+                except Exception:
+                    log.exception("a background write failed")
+                    return
+
+        task = asyncio.create_task(persist())
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    async def _shielded(self, act: Any) -> None:
+        """Finish this even while the calling task is being cancelled; hand it on where the database is away."""
+        task = asyncio.ensure_future(act)
+        try:
+            await asyncio.shield(task)
+        except NotReadyError:
+            log.warning("withdrawal not written; the process' end withdraws it")
+
+
+def digest_of(answer: Any) -> bytes:
+    """SHA-256 of the answer's canonical JSON: what makes a repeated answer recognisable as the same."""
+    import json
+
+    text = json.dumps(answer, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8")).digest()
+
+
+def _digest_or_none(value: Any) -> bytes | None:
+    return None if unstorable(value) else digest_of(value)
+
+
+def _checked(question: Question, value: Any) -> Any:
+    if reason := unstorable(value):
+        raise AnswerMismatchError(f"answer cannot be stored: {reason}")
+    from rejoinder.forms.answers import check_answer
+
+    return check_answer(question.answer_format, question.format_payload, value)
+
+
+def _closed_error(question: Question, by: Identity) -> InteractionClosedError:
+    at = question.closed_at.isoformat() if question.closed_at else None
+    if question.state == "answered":
+        shown = None if question.sensitive else question.answer
+        return InteractionAlreadyAnsweredError(
+            "Interaction already answered", state="answered", by=question.closed_by, at=at, answer=shown
+        )
+    if question.state == "expired":
+        return InteractionExpiredError(
+            f"This question lapsed at {question.timeout_at.isoformat()}; the answer was not taken.",
+            state="expired",
+            at=question.timeout_at.isoformat(),
+        )
+    return InteractionClosedError(
+        _withdrawn_text(question.reason), state=question.state, by=question.closed_by, at=at
+    )
+
+
+def _withdrawn_text(reason: str | None) -> str:
+    return {
+        GONE_ASKER: "The run that asked is gone; the question was withdrawn with it.",
+        "run ended": "The run that asked has ended; the question was withdrawn with it.",
+    }.get(reason or "", "The question was withdrawn.")
+
+
+def _age(question: Question) -> float:
+    return max(0.0, (datetime.now(question.created_at.tzinfo) - question.created_at).total_seconds())

@@ -1,0 +1,192 @@
+"""One running process, put together: the pool, the signals, and the services that stand on them."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import TYPE_CHECKING, Literal
+
+from rejoinder.access.keys import Access
+from rejoinder.asks.deadlines import Deadlines
+from rejoinder.asks.service import Asks
+from rejoinder.asks.tail import Tail
+from rejoinder.asks.waiters import Waiters
+from rejoinder.contract import pause
+from rejoinder.contract.errors import ConfigurationError, NotReadyError
+from rejoinder.contract.settings import Settings
+from rejoinder.observe.logs import get_logger
+from rejoinder.observe.metrics import metrics
+from rejoinder.runs.manifest import Registry
+from rejoinder.runs.service import RunService
+from rejoinder.store import signals as s
+from rejoinder.store.database import Database
+from rejoinder.store.events import Events
+from rejoinder.store.migrate import pending
+from rejoinder.store.processes import ThisProcess, bury_dead
+from rejoinder.store.questions import Questions
+from rejoinder.store.runs import Runs
+from rejoinder.store.signals import Signals
+
+if TYPE_CHECKING:
+    from rejoinder.runs.worker import Worker
+
+log = get_logger("node")
+
+HOUSEKEEPING_SECONDS = 60.0
+
+Kind = Literal["server", "worker", "up", "mcp"]
+
+
+class Node:
+    """``await start()``, use the services, ``await stop()``. The database must be migrated."""
+
+    def __init__(self, settings: Settings, registry: Registry, kind: Kind) -> None:
+        if settings.rejoinder_database_url is None:
+            raise ConfigurationError("REJOINDER_DATABASE_URL is not set")
+        self.settings = settings
+        self.kind = kind
+        self.registry = registry
+        self.database = Database(
+            settings.rejoinder_database_url,
+            pool=settings.rejoinder_database_pool,
+            statement_timeout=settings.rejoinder_statement_timeout_seconds,
+        )
+        poll = settings.rejoinder_poll_seconds
+        self.process = ThisProcess(self.database, kind)
+        self.signals = Signals(self.database, lock_key=self.process.lock_key)
+        self.questions = Questions(self.database)
+        self.events = Events(self.database)
+        self.runs = Runs(self.database)
+        self.waiters = Waiters(self.questions, self.signals, poll=poll)
+        self.asks = Asks(self.questions, self.events, self.signals, self.waiters, settings)
+        self.deadlines = Deadlines(self.questions, self.signals, poll=poll)
+        self.tail = Tail(self.events, self.questions, self.signals, poll=min(1.0, poll))
+        self.access = Access(self.database, self.events, self.signals, settings)
+        self.run_service = RunService(self.runs, self.asks, registry, self.signals, self.process, settings)
+        self.worker: Worker | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self.started = False
+
+    async def start(self, *, worker: bool = False) -> None:
+        pause.arm_from_environment()
+        await self.database.open()
+        try:
+            lacking = await pending(self.database)
+            if lacking:
+                raise ConfigurationError(
+                    f"the database lacks {len(lacking)} migrations, the first is {lacking[0]}; run: rejoinder migrate"
+                )
+            await self.process.join()
+            await self.signals.start()
+            if self.settings.interactions_max_concurrent is not None:
+                await self.questions.ensure_slots(self.settings.interactions_max_concurrent)
+        except BaseException:
+            await self.signals.stop()
+            await self.database.close()
+            raise
+        self.waiters.start()
+        self.deadlines.start()
+        self.tail.start()
+        self.run_service.start()
+        self._tasks = [
+            asyncio.create_task(self._beat(), name="node.beat"),
+            asyncio.create_task(self._keep_house(), name="node.housekeeping"),
+        ]
+        if worker:
+            from rejoinder.runs.jobs import Jobs
+            from rejoinder.runs.worker import Worker
+
+            jobs = Jobs(
+                self.runs,
+                self.questions,
+                self.asks,
+                self.registry,
+                self.signals,
+                self.process,
+                self.access,
+                self.settings,
+            )
+            started = Worker(jobs, self.database, self.signals, self.settings)
+            started.start()
+            self.worker = started
+        self.started = True
+
+    async def stop(self) -> None:
+        """End cleanly: the worker first, then what this process still asks, then the connections."""
+        self.started = False
+        if self.worker is not None:
+            await self.worker.stop()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.run_service.stop()
+        await self.asks.drain()
+        try:
+            withdrawn = await self.process.leave("stopped")
+            self.signals.tell(s.EVENTS, *(s.question(one) for one in withdrawn))
+            await self.signals.flush()
+        except NotReadyError:
+            log.warning("the database is away; another process will find this one gone")
+        await self.tail.stop()
+        await self.deadlines.stop()
+        await self.waiters.stop()
+        await self.signals.stop()
+        await self.database.close()
+
+    async def ready(self) -> dict[str, bool]:
+        """What ``/ready`` tells: every value must be true."""
+        try:
+            answers = await asyncio.wait_for(self.database.value("SELECT 1"), 2) == 1
+        except (NotReadyError, TimeoutError):
+            answers = False
+        return {"started": self.started, "database": answers, "notifications": self.signals.connected}
+
+    async def _beat(self) -> None:
+        settings = self.settings
+        while True:
+            try:
+                if not await self.process.beat():
+                    await self._rejoin()
+                for process_id, withdrawn in await bury_dead(
+                    self.database,
+                    stale=settings.rejoinder_stale_seconds,
+                    half_open=settings.rejoinder_half_open_seconds,
+                ):
+                    log.warning("process found dead", process=str(process_id), withdrawn=len(withdrawn))
+                    metrics.withdrawn.inc(len(withdrawn))
+                    self.signals.tell(s.EVENTS, s.JOBS, *(s.question(one) for one in withdrawn))
+            except NotReadyError:
+                pass
+            except Exception:
+                log.exception("the beat failed")
+            metrics.waiting.set(len(self.waiters))
+            await asyncio.sleep(settings.rejoinder_beat_seconds)
+
+    async def _rejoin(self) -> None:
+        """This process was found dead, after a long pause. What it asked is withdrawn, and its callers are told by
+        their own rows; it goes on under a new row."""
+        log.error("this process was paused so long that it was taken for dead; it goes on as a new one")
+        self.process.renew()
+        await self.process.join()
+        self.signals.renew_lock(self.process.lock_key)
+
+    async def _keep_house(self) -> None:
+        settings = self.settings
+        keep = timedelta(days=settings.rejoinder_audit_retention_days)
+        while True:
+            await asyncio.sleep(HOUSEKEEPING_SECONDS)
+            try:
+                while await self.events.prune(keep) >= 5000:
+                    await asyncio.sleep(0.1)
+                while (
+                    await self.runs.prune(
+                        results=settings.tai_tool_runs_result_ttl_seconds, rows=keep.total_seconds()
+                    )
+                    >= 1000
+                ):
+                    await asyncio.sleep(0.1)
+                await self.access.prune()
+            except NotReadyError:
+                pass
+            except Exception:
+                log.exception("housekeeping failed")

@@ -1,0 +1,132 @@
+"""``ask``: the one call that tool authors learn. The overloads tell a type checker what each format answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Literal, TypeAlias, cast, overload
+
+from pydantic import BaseModel
+
+from rejoinder.asks.request import build_request
+from rejoinder.contract.answers import AskAnswer, SecretValue, SuspendedInteraction
+from rejoinder.contract.media import MediaItem
+from rejoinder.runs.context import current_run
+
+Media: TypeAlias = "Sequence[MediaItem | dict[str, Any]]"
+Schema: TypeAlias = "type[BaseModel] | dict[str, Any]"
+
+
+@overload
+async def ask(
+    question: str,
+    *,
+    answer_format: Literal["text"] = "text",
+    options: Sequence[str] | None = None,
+    group_id: str | None = None,
+    timeout: float | None = None,
+    audience: str | None = None,
+    media: Media | None = None,
+    sensitive: Literal[False] = False,
+    mode: Literal["sync"] = "sync",
+) -> AskAnswer[str]: ...
+@overload
+async def ask(
+    question: str,
+    *,
+    answer_format: Literal["confirm"],
+    group_id: str | None = None,
+    timeout: float | None = None,
+    audience: str | None = None,
+    media: Media | None = None,
+    sensitive: Literal[False] = False,
+    mode: Literal["sync"] = "sync",
+) -> AskAnswer[bool]: ...
+@overload
+async def ask(
+    question: str,
+    *,
+    answer_format: Literal["select"],
+    options: Sequence[str],
+    group_id: str | None = None,
+    timeout: float | None = None,
+    audience: str | None = None,
+    media: Media | None = None,
+    sensitive: Literal[False] = False,
+    mode: Literal["sync"] = "sync",
+) -> AskAnswer[str]: ...
+@overload
+async def ask(
+    question: str,
+    *,
+    answer_format: Literal["form"],
+    schema: Schema,
+    group_id: str | None = None,
+    timeout: float | None = None,
+    audience: str | None = None,
+    media: Media | None = None,
+    sensitive: Literal[False] = False,
+    mode: Literal["sync"] = "sync",
+) -> AskAnswer[dict[str, Any]]: ...
+@overload
+async def ask(
+    question: str,
+    *,
+    sensitive: Literal[True],
+    answer_format: Literal["text", "confirm", "select", "form"] = "text",
+    options: Sequence[str] | None = None,
+    schema: Schema | None = None,
+    group_id: str | None = None,
+    timeout: float | None = None,
+    audience: str | None = None,
+    media: Media | None = None,
+    mode: Literal["sync"] = "sync",
+) -> AskAnswer[SecretValue[Any]]: ...
+@overload
+async def ask(
+    question: str,
+    *,
+    mode: Literal["async"],
+    expiry_at: datetime,
+    answer_format: Literal["text", "confirm", "select", "form"] = "text",
+    options: Sequence[str] | None = None,
+    schema: Schema | None = None,
+    group_id: str | None = None,
+    audience: str | None = None,
+    media: Media | None = None,
+    on_expiry: Literal["kill", "resume"] = "kill",
+) -> SuspendedInteraction: ...
+async def ask(question: str, **arguments: Any) -> Any:
+    """Ask a person, from inside a tool that Rejoinder runs.
+
+    ``mode="sync"`` blocks until somebody answers, at most ``timeout`` seconds, and returns an
+    ``AskAnswer(answer, reply_to, params)`` whose ``answer`` is a str (text, select), a bool (confirm) or a dict
+    (form). ``mode="async"`` records the question and returns a ``SuspendedInteraction`` at once; return it from the
+    tool, and the tool's continuation is called with the answer, on any worker, once.
+
+    Raises AskArgumentError (an argument is wrong; nothing was stored), InteractionTimeoutError (nobody answered),
+    InteractionCancelledError (the question was withdrawn), InteractionLimitError (too many are open) and
+    SuspensionError (this run cannot park).
+    """
+    return await ask_with(question, arguments)
+
+
+async def ask_with(question: object, arguments: dict[str, Any]) -> AskAnswer[Any] | SuspendedInteraction:
+    run = current_run()
+    request = build_request(
+        question,
+        identity=run.identity,
+        default_timeout=run.settings.interactions_answer_timeout_seconds,
+        **arguments,
+    )
+    return await run.asks.ask(run.asker, request)
+
+
+def ask_blocking(question: str, **arguments: Any) -> AskAnswer[Any]:
+    """``ask`` for tools written as plain functions (they run in a thread). Takes the same arguments, sync mode only."""
+    run = current_run()
+    if arguments.get("mode", "sync") != "sync":
+        raise TypeError("ask_blocking waits for the answer; a parked question is asked by an async tool")
+    future = asyncio.run_coroutine_threadsafe(ask_with(question, arguments), run.loop)
+    return cast("AskAnswer[Any]", future.result())

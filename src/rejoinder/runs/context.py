@@ -1,0 +1,49 @@
+"""The run that the current code belongs to."""
+
+from __future__ import annotations
+
+import asyncio
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from rejoinder.asks.service import Asker, Asks
+from rejoinder.contract.errors import NoRunError
+from rejoinder.contract.identity import Identity
+from rejoinder.contract.settings import Settings
+
+
+@dataclass(slots=True)
+class RunContext:
+    """What ``ask`` needs of the run around it. Tools may read ``run_id``, ``identity``, ``arguments`` and
+    ``attempt`` (1 for the first time this phase's code is entered)."""
+
+    run_id: UUID
+    tool: str
+    arguments: dict[str, Any]
+    identity: Identity
+    asker: Asker
+    asks: Asks
+    settings: Settings
+    loop: asyncio.AbstractEventLoop
+    attempt: int = 1
+
+
+_current: ContextVar[RunContext | None] = ContextVar("rejoinder_run", default=None)
+
+
+def current_run() -> RunContext:
+    """The run this code is part of. Raises NoRunError outside one."""
+    run = _current.get()
+    if run is None:
+        raise NoRunError()
+    return run
+
+
+def entering(run: RunContext) -> Any:
+    return _current.set(run)
+
+
+def leaving(token: Any) -> None:
+    _current.reset(token)

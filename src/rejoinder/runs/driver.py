@@ -1,0 +1,128 @@
+"""Driving a run's code: the context around it, the park it leaves, and what its end means."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+from uuid import UUID
+
+from rejoinder.asks.service import Asker, Asks
+from rejoinder.contract import pause
+from rejoinder.contract.answers import SuspendedInteraction
+from rejoinder.contract.errors import (
+    LeaseLostError,
+    NotReadyError,
+    ParkRunTakenDownError,
+    RejoinderError,
+    SuspensionError,
+    ToolFailedError,
+)
+from rejoinder.contract.settings import Settings
+from rejoinder.observe.logs import get_logger
+from rejoinder.observe.metrics import metrics
+from rejoinder.runs.context import RunContext, entering, leaving
+from rejoinder.runs.outcome import RunResult
+from rejoinder.runs.tools import Tool, suspensions, to_json
+from rejoinder.store import signals as s
+from rejoinder.store.runs import Runs
+from rejoinder.store.signals import Signals
+
+log = get_logger("runs")
+T = TypeVar("T")
+
+
+class Driver:
+    def __init__(self, runs: Runs, asks: Asks, signals: Signals, settings: Settings) -> None:
+        self._runs = runs
+        self._asks = asks
+        self._signals = signals
+        self._settings = settings
+
+    async def drive(
+        self,
+        tool: Tool,
+        asker: Asker,
+        arguments: dict[str, Any],
+        code: Callable[[], Awaitable[Any]],
+        *,
+        attempt: int = 1,
+        returned: str = "run.returned",
+    ) -> RunResult:
+        """Run ``code`` as this run. Returns its result, or that it is parked; raises what it raised."""
+        context = RunContext(
+            run_id=asker.run_id,
+            tool=tool.name,
+            arguments=arguments,
+            identity=asker.identity,
+            asker=asker,
+            asks=self._asks,
+            settings=self._settings,
+            loop=asyncio.get_running_loop(),
+            attempt=attempt,
+        )
+        token = entering(context)
+        try:
+            result = await code()
+        finally:
+            leaving(token)
+        await pause.here(returned)
+        return await self._settle(tool, asker, result)
+
+    async def _settle(self, tool: Tool, asker: Asker, result: Any) -> RunResult:
+        parked = suspensions(result)
+        if parked is None:
+            if asker.suspended:
+                raise SuspensionError(
+                    f'{tool.name} asked with mode="async" and then returned something else; return what ask returned'
+                )
+            value = to_json(result)
+            return RunResult(asker.run_id, "none" if value is None else "result", value)
+        mine = {one.interaction_id for one in asker.suspended}
+        if {one.interaction_id for one in parked} != mine:
+            raise SuspensionError(
+                f'{tool.name} must return every question that it asked with mode="async" in this run, and no other'
+            )
+        if len(mine) > 1 and not tool.takes_several_answers:
+            raise SuspensionError(
+                f"{tool.name} parks on several questions, so its continuation must take answers"
+            )
+        return await self._seal(tool, asker, parked)
+
+    async def _seal(self, tool: Tool, asker: Asker, parked: list[SuspendedInteraction]) -> RunResult:
+        assert asker.park_id is not None
+        park_id = asker.park_id
+        status, resumes = await patiently(lambda: self._runs.seal(asker.run_id, asker.epoch, park_id))
+        if status == "fenced":
+            metrics.fenced.inc()
+            raise LeaseLostError("this run has ended, or another worker drives it now; it was not parked")
+        if status == "empty":
+            raise ParkRunTakenDownError("a question of this run was withdrawn before the run could park")
+        await pause.here("park.sealed")
+        told = [s.run(asker.run_id), s.EVENTS] + ([s.JOBS] if resumes else [])
+        self._signals.tell(*told)
+        sentinel = SuspendedInteraction(
+            parked[0].interaction_id,
+            min(one.expiry_at for one in parked),
+            tool.name,
+            tuple(one.interaction_id for one in parked),
+        )
+        return RunResult(asker.run_id, "parked", sentinel.as_json())
+
+
+async def patiently(act: Callable[[], Awaitable[T]]) -> T:
+    """Write what the run's code has come to, however long the database is away. ``act`` may be repeated: a write
+    whose reply was lost finds itself done."""
+    while True:
+        try:
+            return await act()
+        except NotReadyError:
+            await asyncio.sleep(0.2)
+
+
+def public_error(error: BaseException, run_id: UUID) -> RejoinderError:
+    """What a caller may know of an exception: ours as they are; the author's by name only, in full in the log."""
+    if isinstance(error, RejoinderError):
+        return error
+    log.error("a tool raised an error", run_id=str(run_id), exc_info=error)
+    return ToolFailedError(f"the tool raised {type(error).__name__}; the log has it under run {run_id}")

@@ -1,0 +1,273 @@
+"""What a worker does with a job: enter the run under a new epoch, drive it, write its end - or hand it on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Protocol
+from uuid import UUID, uuid4
+
+from rejoinder.asks.service import Asker, Asks
+from rejoinder.contract import pause
+from rejoinder.contract.answers import AskAnswer, expiry_marker
+from rejoinder.contract.errors import LeaseLostError, RejoinderError, RunTerminalFailed, ToolNotFoundError
+from rejoinder.contract.identity import Identity
+from rejoinder.contract.questions import Question
+from rejoinder.contract.settings import Settings
+from rejoinder.observe.logs import get_logger
+from rejoinder.observe.metrics import metrics
+from rejoinder.observe.tracing import span
+from rejoinder.runs.driver import Driver, patiently, public_error
+from rejoinder.runs.manifest import Registry
+from rejoinder.runs.outcome import RunResult
+from rejoinder.runs.service import why_not_park
+from rejoinder.runs.tools import Tool
+from rejoinder.store import signals as s
+from rejoinder.store.processes import ThisProcess
+from rejoinder.store.questions import Questions
+from rejoinder.store.runs import Run, Runs
+from rejoinder.store.signals import Signals
+
+log = get_logger("jobs")
+
+#: How often a job comes back while no worker here knows its tool, before the run is held.
+UNKNOWN_TOOL_ATTEMPTS = 20
+
+
+class Keys(Protocol):
+    """Access, as runs need it."""
+
+    async def identity_of_key(self, key_id: UUID) -> Identity | None:
+        """The identity of a stored key, or None where it was revoked or has expired."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Later(Exception):
+    """The job must come back after ``delay``."""
+
+    delay: timedelta
+    reason: str
+
+
+class Jobs:
+    def __init__(
+        self,
+        runs: Runs,
+        questions: Questions,
+        asks: Asks,
+        registry: Registry,
+        signals: Signals,
+        process: ThisProcess,
+        keys: Keys,
+        settings: Settings,
+    ) -> None:
+        self._runs = runs
+        self._questions = questions
+        self._asks = asks
+        self._registry = registry
+        self._signals = signals
+        self._process = process
+        self._keys = keys
+        self._settings = settings
+        self._driver = Driver(runs, asks, signals, settings)
+        self._driving: set[asyncio.Task[RunResult]] = set()
+        self._stopping = False
+
+    async def run(self, run_id: UUID, attempts: int) -> None:
+        """A background run's first phase. Raises Later."""
+        run = await self._runs.by_id(run_id)
+        if run is None or run.state != "running" or run.phase != "start":
+            return
+        tool = self._tool(run, attempts)
+        await pause.here("run.picked")
+        epoch = await self._enter(run, None)
+        if epoch is None:
+            return
+        await pause.here("run.entered")
+        await self._go(run, epoch, tool, None)
+
+    async def resume(self, park_id: UUID, attempts: int) -> None:
+        """A parked run goes on with its answers. Raises Later."""
+        run_id = await self._runs.run_of_park(park_id)
+        run = await self._runs.by_id(run_id) if run_id is not None else None
+        if run is None or run.state not in ("parked", "running"):
+            return
+        tool = self._tool(run, attempts)
+        questions = await self._questions.of_park(park_id)
+        await pause.here("resume.picked")
+        epoch = await self._enter(run, park_id)
+        if epoch is None:
+            return
+        metrics.resumed.inc()
+        await pause.here("resume.entered")
+        await self._go(run, epoch, tool, questions)
+
+    async def stop(self, drain: float) -> None:
+        """Let running code end by itself for ``drain`` seconds, then cancel it."""
+        self._stopping = True
+        if self._driving:
+            await asyncio.wait(set(self._driving), timeout=drain)
+        for task in set(self._driving):
+            task.cancel()
+
+    def _tool(self, run: Run, attempts: int) -> Tool | None:
+        try:
+            return self._registry.get(run.tool)
+        except ToolNotFoundError:
+            if attempts < UNKNOWN_TOOL_ATTEMPTS:
+                raise Later(self._back_off(attempts), "no such tool on this worker") from None
+            return None
+
+    async def _enter(self, run: Run, park_id: UUID | None) -> int | None:
+        settings = self._settings
+        entry = uuid4()
+        status, epoch = await patiently(
+            lambda: self._runs.enter(
+                run.id,
+                park_id,
+                self._process.id,
+                entry,
+                settings.rejoinder_run_max_starts,
+                settings.rejoinder_stale_seconds,
+            )
+        )
+        if status == "entered":
+            return epoch
+        if status == "busy":
+            raise Later(timedelta(seconds=settings.rejoinder_stale_seconds), "its worker is alive")
+        if status != "over":
+            log.warning("run held", run_id=str(run.id), tool=run.tool, reason=status)
+            self._signals.tell(s.EVENTS, s.run(run.id))
+        return None
+
+    async def _go(self, run: Run, epoch: int, tool: Tool | None, questions: list[Question] | None) -> None:
+        refusal: RejoinderError | None = None
+        identity = await self._identity(run)
+        if tool is None:
+            refusal = ToolNotFoundError(
+                "no worker knows this tool; add it to the manifest, then retry the run"
+            )
+        elif identity is None:
+            refusal = RunTerminalFailed("the key that this run acts under was revoked or has expired")
+        if refusal is not None:
+            await self._finish_failed(run, epoch, refusal, held=tool is None)
+            return
+        assert tool is not None
+        assert identity is not None
+        asker = Asker(
+            run_id=run.id,
+            epoch=epoch,
+            tool=run.tool,
+            identity=identity,
+            owner_process=self._process.id,
+            new_run=None,
+            cannot_park=why_not_park(tool),
+        )
+        arguments = run.arguments or {}
+        code: Callable[[], Awaitable[Any]]
+        if questions is None:
+            code, returned = (lambda: tool.call(tool.check_arguments(arguments))), "run.returned"
+        else:
+            given = _given(run, questions)
+            code, returned = (lambda: tool.go_on(given)), "resume.returned"
+        with span(
+            "rejoinder.run" if questions is None else "rejoinder.resume",
+            attributes={"rejoinder.tool": run.tool, "rejoinder.run_id": str(run.id)},
+            linked_to=run.trace,
+        ):
+            driving = asyncio.create_task(
+                self._driver.drive(tool, asker, arguments, code, attempt=run.starts + 1, returned=returned)
+            )
+            self._driving.add(driving)
+            driving.add_done_callback(self._driving.discard)
+            try:
+                result = await driving
+            except asyncio.CancelledError:
+                await self._after_cancel(run, epoch, tool, driving)
+                return
+            except LeaseLostError:
+                log.warning("another worker drives this run", run_id=str(run.id), tool=run.tool)
+                return
+            except Exception as error:
+                await self._after_error(run, epoch, tool, error, resumed=questions is not None)
+                return
+        if result.kind == "parked":
+            return
+        finished, withdrawn = await patiently(
+            lambda: self._runs.finish(run.id, epoch, "succeeded", result=result.result)
+        )
+        await pause.here("run.finished")
+        self._told(run, "succeeded", finished, withdrawn)
+
+    async def _after_error(
+        self, run: Run, epoch: int, tool: Tool, error: Exception, *, resumed: bool
+    ) -> None:
+        public = public_error(error, run.id)
+        author_fault = not isinstance(error, RejoinderError)
+        starts = run.starts + 1 if not resumed or run.state == "running" else 1
+        if author_fault and tool.idempotent and starts < self._settings.rejoinder_run_max_starts:
+            if await patiently(lambda: self._runs.release(run.id, epoch, public.as_problem())):
+                raise Later(self._back_off(starts - 1), "the tool raised an error")
+            return
+        # After an answer, an unknown amount may have been done with it: an operator looks before it is done again.
+        await self._finish_failed(run, epoch, public, held=author_fault and resumed)
+
+    async def _after_cancel(self, run: Run, epoch: int, tool: Tool, driving: asyncio.Task[RunResult]) -> None:
+        if not self._stopping:
+            # Cancelled from outside the worker's own stop: the queue is being torn down around us.
+            driving.cancel()
+        if tool.idempotent:
+            await asyncio.shield(
+                self._runs.release(run.id, epoch, {"code": "worker-stopped", "error": "Its worker stopped."})
+            )
+            raise Later(timedelta(0), "the worker stopped")
+        error = RejoinderError("its worker was stopped while it ran")
+        await asyncio.shield(self._finish_failed(run, epoch, error, held=True, code="worker-stopped"))
+
+    async def _finish_failed(
+        self, run: Run, epoch: int, error: RejoinderError, *, held: bool, code: str | None = None
+    ) -> None:
+        body = {"code": code or error.code, "error": error.message}
+        if error.field is not None:
+            body["field"] = error.field
+        finished, withdrawn = await patiently(
+            lambda: self._runs.finish(run.id, epoch, "failed", held=held, error=body)
+        )
+        await pause.here("run.finished")
+        self._told(run, "failed", finished, withdrawn)
+
+    def _told(self, run: Run, state: str, finished: bool, withdrawn: list[UUID]) -> None:
+        if not finished:
+            metrics.fenced.inc()
+            log.warning("another worker drives this run; its end was not written", run_id=str(run.id))
+            return
+        metrics.runs.labels(state).inc()
+        self._signals.tell(s.EVENTS, s.run(run.id), *(s.question(one) for one in withdrawn))
+
+    async def _identity(self, run: Run) -> Identity | None:
+        """The asker's identity as it stands now; its key may have been revoked since."""
+        if run.key_id is None:
+            return Identity(name=run.identity, grants=frozenset(("read", "write", "admin")))
+        identity = await self._keys.identity_of_key(run.key_id)
+        return identity if identity is not None and identity.name == run.identity else None
+
+    def _back_off(self, attempts: int) -> timedelta:
+        settings = self._settings
+        seconds = settings.rejoinder_run_retry_base_seconds * 2 ** min(attempts, 20)
+        return timedelta(seconds=min(seconds, settings.rejoinder_run_retry_cap_seconds))
+
+
+def _given(run: Run, questions: list[Question]) -> dict[str, Any]:
+    answers = {q.id: AskAnswer(q.answer if q.state == "answered" else expiry_marker()) for q in questions}
+    first = questions[0].id
+    return {
+        "interaction_id": first,
+        "ask_result": answers[first],
+        "answers": answers,
+        "arguments": run.arguments or {},
+        "run_id": run.id,
+        "attempt": run.starts + 1 if run.state == "running" else 1,
+    }

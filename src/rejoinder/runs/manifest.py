@@ -1,0 +1,160 @@
+"""The manifest: which tools this deployment exposes, and nothing else.
+
+tools:
+  - title: Housekeeping          # for people; optional
+    module: ./housekeeping.py    # a file beside the manifest, or a dotted module name
+    include: [delete_branch]     # names to expose; left out: every tool of the module
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import yaml
+
+from rejoinder.contract.errors import ConfigurationError, ToolNotFoundError
+from rejoinder.runs.tools import Tool
+
+KEYS = {"tools"}
+ENTRY_KEYS = {"title", "module", "include"}
+#: Keys of the same interface that this version does not serve. Passing over one silently could drop a safeguard.
+NOT_SERVED = {
+    "extensions_modules",
+    "webhook_verifier_modules",
+    "lifecycle_modules",
+    "channels",
+    "agents",
+    "presets",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Exposed:
+    tool: Tool
+    group: str | None
+
+
+class Registry:
+    """The exposed tools by name."""
+
+    def __init__(self, exposed: list[Exposed] | None = None) -> None:
+        self._tools: dict[str, Exposed] = {}
+        for one in exposed or []:
+            self.add(one.tool, one.group)
+
+    def add(self, tool: Tool, group: str | None = None) -> None:
+        known = self._tools.get(tool.name)
+        if known is not None and known.tool is not tool:
+            raise ConfigurationError(f"the manifest exposes two tools named {tool.name}")
+        self._tools[tool.name] = Exposed(tool, group)
+
+    def get(self, name: str) -> Tool:
+        """Raises ToolNotFoundError."""
+        exposed = self._tools.get(name)
+        if exposed is None:
+            raise ToolNotFoundError("no tool of this name is exposed", field="tool_name")
+        return exposed.tool
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._tools
+
+    def __iter__(self) -> Iterator[Exposed]:
+        return iter(self._tools.values())
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+
+def load_manifest(path: Path) -> Registry:
+    """Raises ConfigurationError naming the file, the entry and the key."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"the manifest {path} cannot be read: {type(error).__name__}") from None
+    try:
+        content = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"the manifest {path} is not YAML: {error}") from None
+    if content is None:
+        content = {}
+    if not isinstance(content, dict):
+        raise ConfigurationError(f"the manifest {path} must hold keys, such as tools:")
+    for key in content:
+        if key in NOT_SERVED:
+            raise ConfigurationError(f"the manifest {path}: {key} is not served by this version; remove it")
+        if key not in KEYS:
+            raise ConfigurationError(f"the manifest {path} has a key that is not known: {key}")
+    entries = content.get("tools") or []
+    if not isinstance(entries, list):
+        raise ConfigurationError(f"the manifest {path}: tools must be a list")
+    registry = Registry()
+    for i, entry in enumerate(entries):
+        for one in _entry(path, f"tools[{i}]", entry):
+            registry.add(one.tool, one.group)
+    return registry
+
+
+def _entry(path: Path, where: str, entry: Any) -> list[Exposed]:
+    if not isinstance(entry, dict):
+        raise ConfigurationError(f"the manifest {path}: {where} must hold keys, such as module:")
+    for key in entry:
+        if key not in ENTRY_KEYS:
+            raise ConfigurationError(f"the manifest {path}: {where} has a key that is not known: {key}")
+    module_name = entry.get("module")
+    if not isinstance(module_name, str) or not module_name:
+        raise ConfigurationError(f"the manifest {path}: {where}.module must name a module or a file")
+    tools = {t.name: t for t in vars(_import(path, where, module_name)).values() if isinstance(t, Tool)}
+    include = entry.get("include")
+    if include is None:
+        chosen = list(tools)
+    elif isinstance(include, list) and all(isinstance(name, str) for name in include):
+        chosen = include
+    else:
+        raise ConfigurationError(f"the manifest {path}: {where}.include must be a list of names")
+    missing = [name for name in chosen if name not in tools]
+    if missing:
+        raise ConfigurationError(
+            f"the manifest {path}: {where}: {module_name} has no tool named {missing[0]}"
+        )
+    if not chosen:
+        raise ConfigurationError(f"the manifest {path}: {where}: {module_name} defines no tool")
+    title = entry.get("title")
+    return [Exposed(tools[name], str(title) if title is not None else None) for name in chosen]
+
+
+def _import(path: Path, where: str, name: str) -> ModuleType:
+    try:
+        if name.endswith(".py") or "/" in name:
+            return _import_file((path.parent / name).resolve())
+        return importlib.import_module(name)
+    except ConfigurationError:
+        raise
+    except Exception as error:
+        raise ConfigurationError(
+            f"the manifest {path}: {where}: {name} cannot be imported: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _import_file(file: Path) -> ModuleType:
+    # A name of its own for each file: two files called tools.py are two modules.
+    name = f"rejoinder_tools_{file.stem}_{abs(hash(str(file))) % 10**8}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise ConfigurationError(f"{file} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module

@@ -1,0 +1,241 @@
+"""Runs: called over a connection, or started in the background; listed, retried, discarded."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from uuid import UUID, uuid4
+
+from rejoinder.asks.service import Asker, Asks
+from rejoinder.contract.errors import (
+    ForbiddenError,
+    NotReadyError,
+    RunCapacityError,
+    RunConflictError,
+    RunNotFoundError,
+)
+from rejoinder.contract.identity import Identity
+from rejoinder.contract.settings import Settings
+from rejoinder.observe.logs import get_logger
+from rejoinder.observe.metrics import metrics
+from rejoinder.observe.tracing import span, stored_context
+from rejoinder.runs.driver import Driver, public_error
+from rejoinder.runs.manifest import Registry
+from rejoinder.runs.outcome import RunResult
+from rejoinder.runs.tools import Tool
+from rejoinder.store import signals as s
+from rejoinder.store.processes import ThisProcess
+from rejoinder.store.runs import Run, Runs, RunState
+from rejoinder.store.signals import Signals
+
+log = get_logger("runs")
+
+BACKGROUND_DOOR = "tool-runs"
+
+
+class RunService:
+    def __init__(
+        self,
+        runs: Runs,
+        asks: Asks,
+        registry: Registry,
+        signals: Signals,
+        process: ThisProcess,
+        settings: Settings,
+    ) -> None:
+        self._runs = runs
+        self._asks = asks
+        self.registry = registry
+        self._signals = signals
+        self._process = process
+        self._settings = settings
+        self._driver = Driver(runs, asks, signals, settings)
+        self._ends: list[tuple[UUID, int, RunState, dict[str, Any] | None]] = []
+        self._wake = asyncio.Event()
+        self._writer: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._writer = asyncio.create_task(self._write_ends(), name="runs.ends")
+
+    async def stop(self) -> None:
+        if self._writer is not None:
+            self._writer.cancel()
+            await asyncio.gather(self._writer, return_exceptions=True)
+        try:
+            await self._flush_ends()
+        except NotReadyError:
+            log.warning("the ends of some runs were not written; they are found lost")
+
+    async def call(
+        self,
+        tool_name: str,
+        arguments: object,
+        *,
+        by: Identity,
+        door: str,
+        traceparent: str | None = None,
+    ) -> RunResult:
+        """Run a tool here and wait for it. Cancelling withdraws what it asks.
+
+        Raises ToolNotFoundError, ToolArgumentError, ToolFailedError, and what ``ask`` raises."""
+        tool = self.registry.get(tool_name)
+        given = tool.check_arguments(arguments)
+        assert isinstance(arguments, dict)
+        run_id = uuid4()
+        parent = {"traceparent": traceparent} if traceparent else None
+        with span("rejoinder.run", attributes={"rejoinder.tool": tool.name}, parent=parent):
+            asker = Asker(
+                run_id=run_id,
+                epoch=1,
+                tool=tool.name,
+                identity=by,
+                owner_process=self._process.id,
+                new_run={
+                    "arguments": arguments,
+                    "door": door,
+                    "key_id": str(by.key_id) if by.key_id else None,
+                    "idempotent": tool.idempotent,
+                    "trace": stored_context(),
+                },
+                cannot_park=why_not_park(tool),
+            )
+            state: RunState = "succeeded"
+            error: dict[str, Any] | None = None
+            parked = False
+            try:
+                result = await self._driver.drive(tool, asker, arguments, lambda: tool.call(given))
+                parked = result.kind == "parked"
+                return result
+            except asyncio.CancelledError:
+                state, error = "cancelled", {"code": "caller-gone", "error": "The caller went away."}
+                await self._end_now(asker, state, error)
+                parked = True  # it is written already
+                raise
+            except Exception as fault:
+                public = public_error(fault, run_id)
+                state, error = "failed", {"code": public.code, "error": public.message}
+                raise public from fault
+            finally:
+                metrics.runs.labels(state).inc()
+                # A run that never asked has no row: its line in the request log is its record.
+                if asker.new_run is None and not parked:
+                    self._ends.append((run_id, asker.epoch, state, error))
+                    self._wake.set()
+
+    async def start_background(
+        self,
+        tool_name: str,
+        arguments: object,
+        *,
+        by: Identity,
+        traceparent: str | None = None,
+    ) -> UUID:
+        """Record a run for a worker and return its id. Raises as ``call`` does for its arguments, and RunCapacityError."""
+        tool = self.registry.get(tool_name)
+        tool.check_arguments(arguments)
+        assert isinstance(arguments, dict)
+        going, workers = await self._runs.going(self._settings.rejoinder_stale_seconds)
+        cap = self._settings.tai_tool_runs_max_concurrent_runs * max(1, workers)
+        if going >= cap:
+            raise RunCapacityError(f"{going} background runs are going, which is the limit; try again later")
+        run_id = uuid4()
+        parent = {"traceparent": traceparent} if traceparent else None
+        with span("rejoinder.start", attributes={"rejoinder.tool": tool.name}, parent=parent):
+            await self._runs.start(
+                run_id,
+                tool=tool.name,
+                arguments=arguments,
+                door=BACKGROUND_DOOR,
+                identity=by.name,
+                key_id=by.key_id,
+                idempotent=tool.idempotent,
+                trace=stored_context(),
+            )
+        self._signals.tell(s.JOBS, s.EVENTS)
+        return run_id
+
+    async def get(self, run_id: UUID, *, by: Identity) -> Run:
+        """Raises RunNotFoundError, and ForbiddenError where a restricted identity asks for another's run."""
+        run = await self._runs.by_id(run_id)
+        if run is None:
+            raise RunNotFoundError()
+        if by.restricted and run.identity != by.name:
+            raise ForbiddenError("This run is another identity's.")
+        return run
+
+    async def newest(
+        self,
+        *,
+        by: Identity,
+        tool: str | None = None,
+        state: str | None = None,
+        held: bool | None = None,
+        limit: int | None = None,
+    ) -> list[Run]:
+        cap = self._settings.tai_tool_runs_recent_runs_limit
+        return await self._runs.newest(
+            tool=tool,
+            identity=by.name if by.restricted else None,
+            state=state,
+            held=held,
+            limit=min(limit or cap, 500),
+        )
+
+    async def retry(self, run_id: UUID, *, by: Identity) -> None:
+        """Send a held run to the queue once more. Raises RunNotFoundError, RunConflictError."""
+        await self.get(run_id, by=by)
+        status = await self._runs.retry(run_id, by.name)
+        if status == "unknown":
+            raise RunNotFoundError()
+        if status == "conflict":
+            raise RunConflictError("The run is not held, so there is nothing to retry.")
+        self._signals.tell(s.JOBS, s.EVENTS, s.run(run_id))
+
+    async def discard(self, run_id: UUID, *, by: Identity) -> None:
+        """Take a held run off the operator's list; it stays as it ended."""
+        await self.get(run_id, by=by)
+        if not await self._runs.discard(run_id):
+            raise RunConflictError("The run is not held, so there is nothing to discard.")
+
+    async def _end_now(self, asker: Asker, state: RunState, error: dict[str, Any]) -> None:
+        if asker.new_run is not None:
+            return
+        writing = asyncio.create_task(self._runs.finish(asker.run_id, asker.epoch, state, error=error))
+        try:
+            _, withdrawn = await asyncio.shield(writing)
+        except NotReadyError:
+            self._ends.append((asker.run_id, asker.epoch, state, error))
+            self._wake.set()
+            return
+        self._signals.tell(s.EVENTS, *(s.question(one) for one in withdrawn))
+
+    async def _write_ends(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            try:
+                await self._flush_ends()
+            except NotReadyError:
+                await asyncio.sleep(0.2)
+                self._wake.set()
+            except Exception:
+                log.exception("the ends of some runs were not written")
+
+    async def _flush_ends(self) -> None:
+        ends, self._ends = self._ends, []
+        if not ends:
+            return
+        try:
+            withdrawn = await self._runs.finish_many(ends)
+        except NotReadyError:
+            self._ends = ends + self._ends
+            raise
+        if withdrawn:
+            self._signals.tell(s.EVENTS, *(s.question(one) for one in withdrawn))
+
+
+def why_not_park(tool: Tool) -> str | None:
+    """Why a run of this tool cannot be parked, or None."""
+    if tool.continuation_function is None:
+        return f'{tool.name} has no continuation to go on with; give it one, or ask with mode="sync"'
+    return None

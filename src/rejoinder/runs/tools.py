@@ -1,0 +1,209 @@
+"""Tools: plain Python functions that Rejoinder runs, described by their own signatures."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, cast, get_type_hints, overload
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic_core import PydanticSerializationError, PydanticUndefined, to_jsonable_python
+
+from rejoinder.contract.answers import AskAnswer, SecretValue, SuspendedInteraction
+from rejoinder.contract.errors import ConfigurationError, ToolArgumentError, ToolFailedError
+from rejoinder.contract.text import unstorable
+
+Function = Callable[..., Any]
+
+#: What a continuation may ask to be given, by parameter name.
+CONTINUATION_PARAMETERS = ("interaction_id", "ask_result", "answers", "arguments", "run_id", "attempt")
+_NAME = r"^[A-Za-z_][A-Za-z0-9_.-]{0,127}$"
+
+
+class Tool:
+    """One tool. Calling it calls the function itself, so that a decorated function stays usable and testable.
+
+    ``idempotent=True`` says that running it twice does no harm: a start or a continuation whose worker died is
+    then run again. Without it such a run is held for an operator instead.
+    """
+
+    def __init__(
+        self,
+        function: Function,
+        *,
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        idempotent: bool = False,
+        read_only: bool = False,
+        destructive: bool | None = None,
+    ) -> None:
+        import re
+
+        self.function = function
+        self.name = name or function.__name__
+        if not re.match(_NAME, self.name):
+            raise ConfigurationError(
+                f"{self.name!r} cannot be a tool's name: use letters, digits, _, . and -"
+            )
+        self.title = title
+        self.description = (
+            description if description is not None else inspect.cleandoc(function.__doc__ or "")
+        )
+        self.idempotent = idempotent
+        self.read_only = read_only
+        self.destructive = destructive
+        self.continuation_function: Function | None = None
+        self._continuation_takes: frozenset[str] = frozenset()
+        self._model = _model_of(function, self.name)
+        self.input_schema: dict[str, Any] = self._model.model_json_schema()
+        self.input_schema.pop("title", None)
+        self.__doc__ = function.__doc__
+        self.__name__ = function.__name__
+        self.__module__ = function.__module__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+    def continuation(self, function: Function) -> Function:
+        """Decorator: what is called with the answer once a parked run of this tool may go on.
+
+        It takes any of ``interaction_id`` (UUID), ``ask_result`` (AskAnswer), ``answers`` (``{UUID: AskAnswer}`` in
+        the order asked, for several questions), ``arguments`` (the tool's own, as JSON), ``run_id`` and ``attempt``.
+        """
+        names = frozenset(inspect.signature(function).parameters)
+        unknown = names - set(CONTINUATION_PARAMETERS)
+        if unknown:
+            raise ConfigurationError(
+                f"the continuation of {self.name} takes {sorted(unknown)[0]}, which is not one of "
+                f"{', '.join(CONTINUATION_PARAMETERS)}"
+            )
+        self.continuation_function = function
+        self._continuation_takes = names
+        return function
+
+    @property
+    def takes_several_answers(self) -> bool:
+        return "answers" in self._continuation_takes
+
+    def check_arguments(self, arguments: object) -> dict[str, Any]:
+        """The arguments as the function takes them. Raises ToolArgumentError naming the argument."""
+        if not isinstance(arguments, Mapping):
+            raise ToolArgumentError("arguments must be an object", field="arguments")
+        if reason := unstorable(dict(arguments)):
+            raise ToolArgumentError(f"arguments cannot be stored: {reason}", field="arguments")
+        try:
+            model = self._model.model_validate(dict(arguments))
+        except ValidationError as error:
+            raise _argument_error(error) from None
+        except RecursionError:
+            raise ToolArgumentError("arguments are nested too deeply", field="arguments") from None
+        return {str(field.alias): getattr(model, name) for name, field in type(model).model_fields.items()}
+
+    async def call(self, arguments: dict[str, Any]) -> Any:
+        return await _invoke(self.function, arguments)
+
+    async def go_on(self, given: dict[str, Any]) -> Any:
+        """Call the continuation with what it takes of ``given``."""
+        assert self.continuation_function is not None
+        return await _invoke(
+            self.continuation_function,
+            {name: given[name] for name in self._continuation_takes if name in given},
+        )
+
+
+@overload
+def tool(function: Function, /) -> Tool: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    title: str | None = None,
+    description: str | None = None,
+    idempotent: bool = False,
+    read_only: bool = False,
+    destructive: bool | None = None,
+) -> Callable[[Function], Tool]: ...
+def tool(function: Function | None = None, /, **options: Any) -> Tool | Callable[[Function], Tool]:
+    """Make a function a tool. Its parameters, their types and its docstring become the tool's description; a plain
+    function runs in a thread, an async one on the event loop."""
+    if function is not None:
+        return Tool(function)
+    return lambda f: Tool(f, **options)
+
+
+async def _invoke(function: Function, arguments: dict[str, Any]) -> Any:
+    if inspect.iscoroutinefunction(function):
+        return await cast("Awaitable[Any]", function(**arguments))
+    return await asyncio.to_thread(function, **arguments)
+
+
+def _model_of(function: Function, name: str) -> type[BaseModel]:
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except NameError as error:
+        raise ConfigurationError(
+            f"tool {name}: a type of its parameters is not known here: {error}"
+        ) from None
+    fields: dict[str, Any] = {}
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise ConfigurationError(f"tool {name}: {parameter.name} must be an ordinary named parameter")
+        if parameter.name.startswith("_"):
+            raise ConfigurationError(f"tool {name}: a parameter's name must not begin with an underscore")
+        default = PydanticUndefined if parameter.default is parameter.empty else parameter.default
+        # The alias keeps a parameter named schema or copy from hiding pydantic's own attributes.
+        fields[f"argument_{parameter.name}"] = (
+            hints.get(parameter.name, Any),
+            Field(default=default, alias=parameter.name),
+        )
+    try:
+        return create_model(
+            name, __config__=ConfigDict(extra="forbid", arbitrary_types_allowed=False), **fields
+        )
+    except Exception as error:
+        raise ConfigurationError(f"tool {name}: its parameters cannot be described: {error}") from None
+
+
+def _argument_error(error: ValidationError) -> ToolArgumentError:
+    fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    place = ".".join(str(part) for part in fault["loc"]) or "arguments"
+    reason = {"missing": "it is required", "extra_forbidden": "the tool takes no such argument"}.get(
+        fault["type"], fault["msg"]
+    )
+    return ToolArgumentError(f"argument {place}: {reason}", field=place)
+
+
+def suspensions(result: Any) -> list[SuspendedInteraction] | None:
+    """The sentinels that a tool returned to park its run, or None where it returned something else."""
+    if isinstance(result, SuspendedInteraction):
+        return [result]
+    if (
+        isinstance(result, list | tuple)
+        and result
+        and all(isinstance(r, SuspendedInteraction) for r in result)
+    ):
+        return list(result)
+    return None
+
+
+def to_json(result: Any) -> Any:
+    """A tool's result as JSON. Raises ToolFailedError where it is not JSON, or holds an unrevealed secret."""
+    try:
+        value = to_jsonable_python(result, fallback=_fallback, inf_nan_mode="strings")
+    except (PydanticSerializationError, TypeError, ValueError, RecursionError):
+        raise ToolFailedError(
+            "the tool's result is not JSON, or holds a secret that was not revealed"
+        ) from None
+    if reason := unstorable(value):
+        raise ToolFailedError(f"the tool's result cannot be stored: {reason}")
+    return value
+
+
+def _fallback(value: Any) -> Any:
+    if isinstance(value, SecretValue):
+        raise TypeError("secret")
+    if isinstance(value, AskAnswer):
+        return value.as_json()
+    raise TypeError("not JSON")

@@ -1,0 +1,171 @@
+"""Runs and parks in the store. Every write that matters carries the run's epoch, and writes nothing under an old one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal
+from uuid import UUID
+
+from rejoinder.store.database import Database
+from rejoinder.store.sql import sql
+
+_sql = sql("runs")
+_COLUMNS = _sql.columns
+_BRIEF = _COLUMNS.replace("result,", "NULL::jsonb AS result,").replace(
+    "arguments,", "NULL::jsonb AS arguments,"
+)
+_BY_ID = _sql.by_id.replace("{columns}", _COLUMNS)
+_NEWEST = _sql.newest.replace("{brief}", _BRIEF)
+
+RunState = Literal["running", "parked", "succeeded", "failed", "lost", "cancelled"]
+Entered = Literal["entered", "busy", "interrupted", "exhausted", "over"]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    id: UUID
+    tool: str
+    arguments: dict[str, Any] | None
+    door: str
+    state: RunState
+    phase: Literal["start", "resume"]
+    identity: str
+    key_id: UUID | None
+    owner_process: UUID | None
+    epoch: int
+    starts: int
+    idempotent: bool
+    held: bool
+    result: Any
+    error: dict[str, Any] | None
+    trace: str | None
+    created_at: datetime
+    entered_at: datetime | None
+    finished_at: datetime | None
+
+    def as_json(self, *, bodies: bool = True) -> dict[str, Any]:
+        """What ``GET /api/tool-runs/{id}`` answers; ``bodies=False`` leaves arguments, result and error out."""
+        item: dict[str, Any] = {
+            "run_id": str(self.id),
+            "tool_name": self.tool,
+            "status": self.state,
+            "held": self.held,
+            "identity": self.identity,
+            "created_at": self.created_at.isoformat(),
+            "finished_at": self.finished_at.isoformat() if self.finished_at else None,
+        }
+        if bodies:
+            item["arguments"] = self.arguments
+            item["result"] = self.result
+            item["error"] = self.error
+        return item
+
+
+class Runs:
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    async def by_id(self, identifier: UUID) -> Run | None:
+        row = await self._db.row(_BY_ID, identifier)
+        return None if row is None else Run(*row)
+
+    async def newest(
+        self,
+        *,
+        tool: str | None = None,
+        identity: str | None = None,
+        state: str | None = None,
+        held: bool | None = None,
+        limit: int = 50,
+    ) -> list[Run]:
+        return [Run(*row) for row in await self._db.rows(_NEWEST, tool, identity, state, held, limit)]
+
+    async def start(
+        self,
+        identifier: UUID,
+        *,
+        tool: str,
+        arguments: dict[str, Any],
+        door: str,
+        identity: str,
+        key_id: UUID | None,
+        idempotent: bool,
+        trace: str | None,
+    ) -> datetime:
+        """Record a background run and its job, together."""
+        at: datetime = await self._db.value(
+            _sql.start, identifier, tool, arguments, door, identity, key_id, idempotent, trace
+        )
+        return at
+
+    async def enter(
+        self,
+        identifier: UUID,
+        park_id: UUID | None,
+        process: UUID,
+        entry: UUID,
+        max_starts: int,
+        stale: float,
+    ) -> tuple[Entered, int]:
+        """Take a run under a new epoch. ``entry`` names the call: the same one twice is one entering."""
+        row = await self._db.row(
+            _sql.enter, identifier, park_id, process, entry, max_starts, timedelta(seconds=stale)
+        )
+        assert row is not None
+        return row["status"], row["epoch"]
+
+    async def seal(
+        self, identifier: UUID, epoch: int, park_id: UUID
+    ) -> tuple[Literal["parked", "fenced", "empty"], bool]:
+        """Park the run. The flag says that everything was answered already and the resume job is enqueued."""
+        row = await self._db.row(_sql.seal, identifier, epoch, park_id)
+        assert row is not None
+        return row["status"], row["resumes"]
+
+    async def finish(
+        self,
+        identifier: UUID,
+        epoch: int,
+        state: RunState,
+        *,
+        held: bool = False,
+        result: Any = None,
+        error: dict[str, Any] | None = None,
+    ) -> tuple[bool, list[UUID]]:
+        """End the run and withdraw what it still asks. False: another worker drives it, and nothing was written."""
+        row = await self._db.row(_sql.finish, identifier, epoch, state, held, result, error)
+        assert row is not None
+        return row["status"] == "finished", list(row["withdrawn"] or ())
+
+    async def finish_many(self, ends: list[tuple[UUID, int, RunState, dict[str, Any] | None]]) -> list[UUID]:
+        """End runs whose results nobody reads from here. Returns the questions that were withdrawn with them."""
+        ids, epochs, states, errors = (list(column) for column in zip(*ends, strict=True))
+        return list(await self._db.value(_sql.finish_many, ids, epochs, states, errors) or ())
+
+    async def release(self, identifier: UUID, epoch: int, error: dict[str, Any]) -> bool:
+        return bool(await self._db.value(_sql.release, identifier, epoch, error))
+
+    async def retry(self, identifier: UUID, by: str) -> Literal["queued", "conflict", "unknown"]:
+        status: Literal["queued", "conflict", "unknown"] = await self._db.value(_sql.retry, identifier, by)
+        return status
+
+    async def discard(self, identifier: UUID) -> bool:
+        return await self._db.value(_sql.discard, identifier) is not None
+
+    async def run_of_park(self, park_id: UUID) -> UUID | None:
+        row = await self._db.row(_sql.resume_of, park_id)
+        return None if row is None else row["run_id"]
+
+    async def going(self, stale: float) -> tuple[int, int]:
+        """How many background runs are going, and how many workers are there."""
+        row = await self._db.row(_sql.going, timedelta(seconds=stale))
+        assert row is not None
+        return row["runs"], row["workers"]
+
+    async def prune(self, *, results: float, rows: float) -> int:
+        """Forget results older than ``results`` seconds and whole runs older than ``rows``; one batch of each."""
+        dropped = await self._db.execute(_sql.prune_results, timedelta(seconds=results))
+        return int(dropped.rsplit(" ", 1)[-1]) + int(
+            await self._db.value(_sql.prune, timedelta(seconds=rows))
+        )

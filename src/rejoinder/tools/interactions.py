@@ -1,0 +1,144 @@
+"""The builtin tools: ask a person directly as a run, and look after parked questions.
+
+Expose them with a manifest entry: ``module: rejoinder.tools.interactions``.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from pydantic import Field
+
+from rejoinder.contract.answers import AskAnswer, SuspendedInteraction, expiry_marker
+from rejoinder.contract.errors import (
+    BadInputError,
+    ForbiddenError,
+    InteractionClosedError,
+    InteractionNotFoundError,
+)
+from rejoinder.runs.ask import ask_with
+from rejoinder.runs.context import RunContext, current_run
+from rejoinder.runs.tools import tool
+
+VIA = "tool"
+
+
+@tool(name="ask", title="Ask a person", idempotent=True)
+async def ask_tool(
+    question: Annotated[str, Field(description="What to ask; at most 8192 characters.")],
+    answer_format: Annotated[
+        Literal["text", "confirm", "select", "form"], Field(description="What kind of answer is wanted.")
+    ] = "text",
+    options: Annotated[
+        list[str] | None, Field(description="The choices of a select; suggestions for a text.")
+    ] = None,
+    schema: Annotated[dict[str, Any] | None, Field(description="The JSON Schema of a form.")] = None,
+    group_id: Annotated[str | None, Field(description="Threads related questions.")] = None,
+    timeout: Annotated[float | None, Field(description="Seconds to wait, for mode sync.")] = None,
+    audience: Annotated[
+        str | None, Field(description="The identity that alone may see and answer it.")
+    ] = None,
+    media: Annotated[
+        list[dict[str, Any]] | None,
+        Field(description="Things to show above the controls: kind, url, caption."),
+    ] = None,
+    mode: Annotated[
+        Literal["sync", "async"], Field(description="sync waits; async parks the run until the answer.")
+    ] = "sync",
+    expiry_at: Annotated[
+        str | None, Field(description="For mode async: the moment it lapses, with its time zone.")
+    ] = None,
+    on_expiry: Annotated[
+        Literal["kill", "resume"], Field(description="For mode async: what a lapse does to the run.")
+    ] = "kill",
+) -> AskAnswer[Any] | SuspendedInteraction:
+    """Ask a person a question and get the typed answer: {answer, reply_to, params}. Pauses until somebody answers."""
+    return await ask_with(
+        question,
+        {
+            "answer_format": answer_format,
+            "options": options,
+            "schema": schema,
+            "group_id": group_id,
+            "timeout": timeout,
+            "audience": audience,
+            "media": media,
+            "mode": mode,
+            "expiry_at": expiry_at,
+            "on_expiry": on_expiry,
+        },
+    )
+
+
+@ask_tool.continuation
+async def _answered(ask_result: AskAnswer[Any]) -> AskAnswer[Any]:
+    return ask_result
+
+
+@tool(title="List parked questions", read_only=True, idempotent=True)
+async def list_parked(
+    limit: Annotated[int, Field(ge=1, le=1000, description="How many at most.")] = 100,
+) -> dict[str, Any]:
+    """The open questions that parked runs wait for, oldest deadline first: {items, count}."""
+    run = current_run()
+    items = [q.as_item() for q in await run.asks.parked(by=run.identity, limit=limit)]
+    return {"items": items, "count": len(items)}
+
+
+@tool(title="Resolve a parked question")
+async def resume_parked(
+    interaction_id: Annotated[str, Field(description="The question.")],
+    payload: Annotated[Any, Field(description="The answer; left out: only read the stored outcome.")] = None,
+) -> dict[str, Any]:
+    """Answer a parked question as this run's identity, or read how it was resolved: {status, ask_result}."""
+    run = _writer()
+    identifier = _id(interaction_id, "interaction_id")
+    if payload is not None:
+        done = await run.asks.answer(identifier, payload, by=run.identity, via=VIA)
+        question = done.question
+        return {"status": "answered", "interaction_id": str(question.id)}
+    question = await run.asks.get(identifier, by=run.identity)
+    result: AskAnswer[Any] | None = None
+    if question.state == "answered":
+        result = AskAnswer(question.answer)
+    elif question.state == "expired":
+        result = AskAnswer(expiry_marker())
+    return {
+        "status": question.state,
+        "interaction_id": str(question.id),
+        "ask_result": result.as_json() if result is not None else None,
+    }
+
+
+@tool(title="Withdraw parked questions", destructive=True)
+async def cancel_parked(
+    ids: Annotated[list[str], Field(min_length=1, max_length=200, description="The questions.")],
+) -> dict[str, Any]:
+    """Withdraw parked questions; each takes its whole run down. {cancelled, already_closed, not_found}."""
+    run = _writer()
+    outcome: dict[str, list[str]] = {"cancelled": [], "already_closed": [], "not_found": []}
+    for i, text in enumerate(ids):
+        identifier = _id(text, f"ids[{i}]")
+        try:
+            await run.asks.cancel(identifier, by=run.identity, via=VIA)
+            outcome["cancelled"].append(str(identifier))
+        except InteractionClosedError:
+            outcome["already_closed"].append(str(identifier))
+        except InteractionNotFoundError:
+            outcome["not_found"].append(str(identifier))
+    return outcome
+
+
+def _writer() -> RunContext:
+    run = current_run()
+    if not run.identity.may("write"):
+        raise ForbiddenError("This identity may not answer questions.")
+    return run
+
+
+def _id(text: str, field: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError:
+        raise BadInputError(f"{field} is not an interaction id", field=field) from None
