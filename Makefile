@@ -38,7 +38,7 @@ test: setup-test
 check: setup-check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/mypy src tests $(if $(wildcard bench/*.py),bench) $(if $(wildcard examples/*.py examples/*/*.py),examples)
 	$(BIN)/lint-imports
 	$(BIN)/python requirements/verify.py
 	$(PIP) check
