@@ -13,7 +13,7 @@ from rejoinder.asks.service import Asker, Asks
 from rejoinder.contract import pause
 from rejoinder.contract.answers import AskAnswer, expiry_marker
 from rejoinder.contract.errors import LeaseLostError, RejoinderError, RunTerminalFailed, ToolNotFoundError
-from rejoinder.contract.identity import Identity
+from rejoinder.contract.identity import NO_AUTH, Identity
 from rejoinder.contract.questions import Question
 from rejoinder.contract.settings import Settings
 from rejoinder.observe.logs import get_logger
@@ -250,6 +250,9 @@ class Jobs:
     async def _identity(self, run: Run) -> Identity | None:
         """The asker's identity as it stands now; its key may have been revoked since."""
         if run.key_id is None:
+            if run.identity == NO_AUTH and self._settings.access_control_enable:
+                # Started while the gate was off: nobody vouches for it now.
+                return None
             return Identity(name=run.identity, grants=frozenset(("read", "write", "admin")))
         identity = await self._keys.identity_of_key(run.key_id)
         return identity if identity is not None and identity.name == run.identity else None

@@ -207,6 +207,8 @@ CREATE FUNCTION rejoinder.expire_due_v1(p_limit integer) RETURNS TABLE (id uuid,
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
+    -- In a variable: the index can then end its scan at this moment instead of reading every open question.
+    v_now timestamptz := rejoinder.clock();
     v_ids uuid[];
 BEGIN
     IF NOT pg_try_advisory_xact_lock(7355608, 1) THEN
@@ -214,7 +216,7 @@ BEGIN
     END IF;
     SELECT array_agg(d.id) INTO v_ids FROM (
         SELECT q.id FROM rejoinder.question q
-         WHERE q.state = 'pending' AND q.timeout_at <= rejoinder.clock()
+         WHERE q.state = 'pending' AND q.timeout_at <= v_now
          ORDER BY q.timeout_at, q.id LIMIT p_limit) d;
     IF v_ids IS NULL THEN
         RETURN;
