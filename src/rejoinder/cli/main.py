@@ -1,0 +1,96 @@
+"""The command ``rejoinder``. Each command's code is loaded when it is used, so that every one of them starts fast.
+
+Exit codes: 0 done, 1 it did not work, 2 the command line is wrong, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import NoReturn
+
+from cyclopts import App, CycloptsError
+
+from rejoinder.cli.arguments import leading_options_last
+from rejoinder.contract.errors import RejoinderError
+
+HELP = """Ask a person from any agent or tool and get the typed answer back, exactly once.
+
+Start with `rejoinder up`: it runs everything on this machine and prints where to answer.
+"""
+
+#: ``(name, where its code is, what it does)``, in the order of the help.
+ON_THIS_MACHINE = (
+    ("up", "local:up", "Start everything on this machine: database, inbox, worker and a demo."),
+    ("serve", "local:serve", "Serve the inbox, the HTTP doors and MCP, on a Postgres of your own."),
+    ("worker", "local:worker", "Run background runs and resume parked ones, on a Postgres of your own."),
+    ("mcp", "local:mcp", "Serve the tools to an MCP client on standard input and output."),
+    ("migrate", "local:migrate", "Bring the database to this version."),
+    ("doctor", "local:doctor", "Say what is wrong with an installation and how to mend it."),
+    ("backup", "local:backup", "Write the embedded store to a file."),
+    ("restore", "local:restore", "Put a backup in the place of the embedded store."),
+)
+REMOTE = (
+    ("interactions", "interactions:app", "List, watch, answer and withdraw questions."),
+    ("tools", "tools:app", "List and run tools, and look at their runs."),
+    ("keys", "keys:app", "List, create and revoke API keys."),
+    ("audit", "audit:audit", "Show what happened: every question, attempt, answer, lapse and refusal."),
+)
+
+
+def build() -> App:
+    from importlib.metadata import version
+
+    app = App(
+        name="rejoinder",
+        help=HELP,
+        version=lambda: version("rejoinder"),
+        version_flags=["--version"],
+        help_format="markdown",
+        default_parameter=None,
+    )
+    for group, commands in (("On this machine", ON_THIS_MACHINE), ("On a running server", REMOTE)):
+        for name, place, help_text in commands:
+            app.command(f"rejoinder.cli.{place}", name=name, help=help_text, group=group)
+    app.command(
+        "rejoinder.cli.local:version", name="version", help="Print the version.", group="On this machine"
+    )
+    app.register_install_completion_command(name="--install-completion", add_to_startup=False)
+    return app
+
+
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """The entry point. Ends the process with its exit code."""
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: list[str]) -> int:
+    """One command. Returns the exit code; never raises for what a user did."""
+    from rejoinder.cli.output import fail
+
+    app = build()
+    try:
+        result = app(
+            leading_options_last(arguments),
+            exit_on_error=False,
+            print_error=False,
+            result_action="return_value",
+        )
+        sys.stdout.flush()
+    except CycloptsError as error:
+        fail(f"{error} Try: rejoinder --help" if not str(error).strip().endswith("?") else str(error))
+        return 2
+    except RejoinderError as error:
+        fail(error.message)
+        return 2 if getattr(error, "usage", False) else 1
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # The reader has had enough, as in ``| head``. Python would complain once more while it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return result if isinstance(result, int) else 0
+
+
+if __name__ == "__main__":
+    main()
