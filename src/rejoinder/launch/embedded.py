@@ -19,6 +19,7 @@ from typing import Self
 from rejoinder.contract.errors import ConfigurationError, NotReadyError
 from rejoinder.launch.cluster import Cluster
 from rejoinder.launch.paths import DataFolder
+from rejoinder.launch.programs import binaries
 
 DATABASE = "rejoinder"
 
@@ -43,8 +44,6 @@ class EmbeddedServer:
     @property
     def programs(self) -> Path:
         """The folder with ``pg_dump``, ``pg_restore`` and ``psql`` of the server's version."""
-        from rejoinder.launch.cluster import binaries
-
         return binaries()
 
     @property

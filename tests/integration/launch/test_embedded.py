@@ -150,8 +150,11 @@ def test_many_processes_at_once_share_one_server(data: DataFolder, tmp_path: Pat
     assert EmbeddedServer(data).pid is None
 
 
-async def test_a_killed_server_is_started_again_and_loses_nothing(data: DataFolder) -> None:
-    server = EmbeddedServer(data)
+@pytest.mark.parametrize("name", ["short", "x" * 120], ids=["short", "long"])
+async def test_a_killed_server_is_started_again_under_its_url_and_loses_nothing(
+    data: DataFolder, name: str
+) -> None:
+    server = EmbeddedServer(DataFolder.choose(data.root / name))
     url = await asyncio.to_thread(server.start)
     assert await _number(url) == 1
     for turn in (2, 3):
@@ -159,6 +162,7 @@ async def test_a_killed_server_is_started_again_and_loses_nothing(data: DataFold
         assert killed is not None
         os.kill(killed, signal.SIGKILL)
         again = await asyncio.to_thread(server.start)
+        assert again == url
         assert server.pid not in (None, killed)
         assert await _number(again) == turn
     assert server.stop() is True
@@ -181,11 +185,22 @@ def _owner(data: DataFolder) -> tuple[int, int]:
     return found.st_uid, found.st_gid
 
 
-def test_a_half_made_folder_is_made_again(data: DataFolder) -> None:
+def test_what_a_killed_first_start_left_is_cleared_away(data: DataFolder) -> None:
+    left = data.root / ".new-pg-abc"
+    left.mkdir()
+    (left / "base").mkdir()
     data.postgres.mkdir()
-    (data.postgres / "base").mkdir()
     with EmbeddedServer(data) as server:
         assert server.running()
+    assert not left.exists()
+
+
+def test_a_folder_that_is_no_database_is_never_replaced(data: DataFolder) -> None:
+    data.postgres.mkdir()
+    (data.postgres / "module.py").write_text("precious")
+    with pytest.raises(ConfigurationError, match="move it away"):
+        EmbeddedServer(data).start()
+    assert (data.postgres / "module.py").read_text() == "precious"
 
 
 def test_a_folder_of_another_major_version_is_refused_in_words(data: DataFolder) -> None:
