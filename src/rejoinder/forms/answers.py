@@ -63,7 +63,7 @@ def form_faults(schema: dict[str, Any], value: Any) -> dict[Path, str]:
         return {}
     if (nodes or _measure_nodes(value)) * ready.visits > MAX_LOOKS:
         return {(): words.OTHER}
-    found = faults(ready.validator.iter_errors(value)) or {(): words.OTHER}
+    found = faults(ready.validator.iter_errors(value), value) or {(): words.OTHER}
     return in_order(schema, found)
 
 

@@ -16,15 +16,40 @@ MAX_FAULTS = 100
 _Kind = jsonschema_rs.ValidationErrorKind
 
 
-def faults(errors: Iterable[Any]) -> dict[Path, str]:
-    """The first fault of each place."""
+def faults(errors: Iterable[Any], value: Any) -> dict[Path, str]:
+    """The first fault of each place of this value."""
     found: dict[Path, str] = {}
     for error in errors:
         for path, sentence in _of(error):
-            found.setdefault(path, sentence)
+            found.setdefault(_located(path, value), sentence)
         if len(found) >= MAX_FAULTS:
             break
     return found
+
+
+def _located(path: Path, value: Any) -> Path:
+    """The path as the value has it: the validator reads a name such as ``01`` as a number and skips empty names."""
+    steps: list[str | int] = []
+    for step in path:
+        if isinstance(value, dict):
+            if isinstance(step, int):
+                step = next((name for name in value if _reads_as(name, step)), step)
+            unnamed = value.get("") if step not in value else None
+            if isinstance(unnamed, dict) and step in unnamed:
+                steps.append("")
+                value = unnamed
+        steps.append(step)
+        if isinstance(value, dict):
+            value = value.get(step)
+        elif isinstance(value, list) and isinstance(step, int) and step < len(value):
+            value = value[step]
+        else:
+            value = None
+    return tuple(steps)
+
+
+def _reads_as(name: str, step: int) -> bool:
+    return len(name) <= 32 and name.isascii() and name.isdecimal() and int(name) == step
 
 
 def _of(error: Any) -> list[tuple[Path, str]]:

@@ -23,9 +23,9 @@ EXTRA = ".+"
 #: Below a list: the button that asks for one more row.
 ADD = ".[+]"
 #: Beside a row's key: the button that takes the row away.
-REMOVE = "-"
+REMOVE = "~"
 
-ROW = re.compile(r"\.\[(\d{1,5})\](?=[.!@+-]|$)")
+ROW = re.compile(r"\.\[(\d{1,5})\](?=[.!@~]|$)")
 
 
 def segment(step: str | int) -> str:
@@ -36,9 +36,10 @@ def segment(step: str | int) -> str:
 
 
 def dotted(path: Iterable[str | int]) -> str:
-    """``("items", 0, "name")`` as ``items.0.name``; a dot or a backslash inside a name is escaped with a backslash."""
+    """``("items", 0, "name")`` as ``items.0.name``; a dot or a backslash inside a name is escaped with a backslash,
+    and an empty name is ``""``."""
     return ".".join(
-        str(step) if isinstance(step, int) else step.replace("\\", "\\\\").replace(".", "\\.")
+        str(step) if isinstance(step, int) else step.replace("\\", "\\\\").replace(".", "\\.") or '""'
         for step in path
     )
 
