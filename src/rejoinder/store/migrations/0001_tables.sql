@@ -117,6 +117,7 @@ CREATE TABLE rejoinder.question (
     tool            text NOT NULL,
     asked_by        text NOT NULL,
     owner_process   uuid,
+    slot_kind       text,
     slot            integer,
     state           text NOT NULL DEFAULT 'pending'
         CHECK (state IN ('pending', 'answered', 'expired', 'cancelled', 'undelivered', 'superseded')),

@@ -62,12 +62,14 @@ BEGIN
     END IF;
     INSERT INTO rejoinder.question (
         id, run_id, park_id, ordinal, group_id, mode, answer_format, question, format_payload, media, audience,
-        sensitive, seal_key, on_expiry, tool, asked_by, owner_process, slot, created_at, timeout_at)
+        sensitive, seal_key, on_expiry, tool, asked_by, owner_process, slot_kind, slot, created_at,
+        timeout_at)
     VALUES (
         p_id, p_run_id, p_park_id, p_ordinal, p_group_id, p_mode, p_answer_format, p_question, p_format_payload,
         p_media, p_audience, p_sensitive, p_seal_key, p_on_expiry, p_tool, p_asked_by,
         -- A parked question belongs to its run alone: while the run is not parked yet, to the run's owner.
-        CASE WHEN p_park_id IS NULL THEN p_owner END, v_slot, v_now, v_deadline);
+        CASE WHEN p_park_id IS NULL THEN p_owner END,
+        CASE WHEN v_slot IS NOT NULL THEN p_cap_kind END, v_slot, v_now, v_deadline);
     INSERT INTO rejoinder.event (kind, interaction_id, group_id, run_id, audience, actor)
     VALUES ('interaction.add', p_id, p_group_id, p_run_id, p_audience, p_asked_by);
     RETURN QUERY SELECT 'recorded', v_now, v_deadline;
@@ -110,10 +112,10 @@ BEGIN
            AND CASE p_verdict WHEN 'answered' THEN q.timeout_at > v_now
                               WHEN 'expired' THEN q.timeout_at <= v_now
                               ELSE true END
-        RETURNING q.id, q.run_id, q.park_id, q.group_id, q.audience, q.slot, q.on_expiry
+        RETURNING q.id, q.run_id, q.park_id, q.group_id, q.audience, q.slot_kind, q.slot, q.on_expiry
     ), freed AS (
         UPDATE rejoinder.slot s SET question_id = NULL
-          FROM closed c WHERE c.slot IS NOT NULL AND s.n = c.slot AND s.question_id = c.id
+          FROM closed c WHERE s.kind = c.slot_kind AND s.n = c.slot AND s.question_id = c.id
     ), told AS (
         INSERT INTO rejoinder.event (kind, interaction_id, group_id, run_id, audience, actor, via, reason)
         SELECT CASE p_verdict WHEN 'answered' THEN 'interaction.answered' ELSE 'interaction.removed' END,
