@@ -45,6 +45,10 @@ class Settings(BaseSettings):
     #: A worker whose job has not beaten for this long has its job handed to another.
     rejoinder_job_heartbeat_timeout_seconds: PositiveFloat = 10
 
+    # MCP
+    #: How long one call is held for a person. Many clients give a call 60 seconds.
+    rejoinder_mcp_hold_seconds: PositiveFloat = 50
+
     # Who is alive
     rejoinder_beat_seconds: PositiveFloat = 1
     rejoinder_stale_seconds: PositiveFloat = 2.5

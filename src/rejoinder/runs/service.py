@@ -19,7 +19,7 @@ from rejoinder.contract.settings import Settings
 from rejoinder.observe.logs import get_logger
 from rejoinder.observe.metrics import metrics
 from rejoinder.observe.tracing import span, stored_context
-from rejoinder.runs.driver import Driver, public_error
+from rejoinder.runs.driver import Driver, patiently, public_error
 from rejoinder.runs.manifest import Registry
 from rejoinder.runs.outcome import RunResult
 from rejoinder.runs.tools import Tool
@@ -74,14 +74,18 @@ class RunService:
         by: Identity,
         door: str,
         traceparent: str | None = None,
+        run_id: UUID | None = None,
+        keep_result: bool = False,
     ) -> RunResult:
         """Run a tool here and wait for it. Cancelling withdraws what it asks.
 
+        ``run_id`` is the run's id where the caller must know it before the end; ``keep_result`` stores the result of
+        a run that asked, for a caller that may have gone away by then.
         Raises ToolNotFoundError, ToolArgumentError, ToolFailedError, and what ``ask`` raises."""
         tool = self.registry.get(tool_name)
         given = tool.check_arguments(arguments)
         assert isinstance(arguments, dict)
-        run_id = uuid4()
+        run_id = run_id or uuid4()
         parent = {"traceparent": traceparent} if traceparent else None
         with span("rejoinder.run", attributes={"rejoinder.tool": tool.name}, parent=parent):
             asker = Asker(
@@ -101,10 +105,12 @@ class RunService:
             )
             state: RunState = "succeeded"
             error: dict[str, Any] | None = None
+            value: Any = None
             parked = False
             try:
                 result = await self._driver.drive(tool, asker, arguments, lambda: tool.call(given))
                 parked = result.kind == "parked"
+                value = result.result
                 return result
             except asyncio.CancelledError:
                 state, error = "cancelled", {"code": "caller-gone", "error": "The caller went away."}
@@ -118,7 +124,9 @@ class RunService:
             finally:
                 metrics.runs.labels(state).inc()
                 # A run that never asked has no row: its line in the request log is its record.
-                if asker.new_run is None and not parked:
+                if asker.new_run is None and not parked and keep_result:
+                    await self._keep(asker, state, value, error)
+                elif asker.new_run is None and not parked:
                     self._ends.append((run_id, asker.epoch, state, error))
                     self._wake.set()
 
@@ -196,6 +204,12 @@ class RunService:
         await self.get(run_id, by=by)
         if not await self._runs.discard(run_id):
             raise RunConflictError("The run is not held, so there is nothing to discard.")
+
+    async def _keep(self, asker: Asker, state: RunState, result: Any, error: dict[str, Any] | None) -> None:
+        _, withdrawn = await patiently(
+            lambda: self._runs.finish(asker.run_id, asker.epoch, state, result=result, error=error)
+        )
+        self._signals.tell(s.run(asker.run_id), s.EVENTS, *(s.question(one) for one in withdrawn))
 
     async def _end_now(self, asker: Asker, state: RunState, error: dict[str, Any]) -> None:
         if asker.new_run is not None:
