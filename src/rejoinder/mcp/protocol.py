@@ -1,0 +1,224 @@
+"""The exposed tools as an MCP server, both protocol generations: what is listed, and what a call does.
+
+Imported when the first client comes: the protocol's library costs half a second and 25 MB.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from importlib.metadata import version
+from typing import Any
+from uuid import UUID
+
+import mcp_types as types
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel.server import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.shared.exceptions import MCPError
+
+from rejoinder.contract.errors import (
+    BadInputError,
+    ForbiddenError,
+    NotReadyError,
+    RejoinderError,
+    ToolNotFoundError,
+)
+from rejoinder.contract.identity import Identity
+from rejoinder.contract.questions import Question
+from rejoinder.mcp.calls import Calls
+from rejoinder.mcp.results import ASK_OUTPUT, CHECK_RUN, complete, pending, problem, waiting_text
+from rejoinder.node import Node
+from rejoinder.observe.logs import get_logger
+from rejoinder.runs.tools import Tool
+from rejoinder.tools.interactions import ask_tool
+
+log = get_logger("mcp")
+Context = ServerRequestContext[Any, Any]
+
+#: Under which the door puts the caller's identity into the request.
+IDENTITY = "rejoinder.identity"
+#: How often a client that wants to know hears that its call goes on.
+PROGRESS_SECONDS = 5.0
+INSTRUCTIONS = (
+    "Some of these tools ask a person and wait for the answer. A call that takes long says that it is not finished "
+    f"yet and names its run: call {CHECK_RUN} with that run_id to wait for the result. Nothing is lost meanwhile."
+)
+
+_CHECK_RUN_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "run_id": {
+            "type": "string",
+            "format": "uuid",
+            "description": "The run, as an earlier call named it.",
+        },
+        "wait_seconds": {
+            "type": "number",
+            "minimum": 0,
+            "description": "How long to wait for its end; left out: as long as this server holds a call.",
+        },
+    },
+    "required": ["run_id"],
+    "additionalProperties": False,
+}
+
+
+def manager_of(
+    node: Node, calls: Calls, *, progress_seconds: float = PROGRESS_SECONDS
+) -> StreamableHTTPSessionManager:
+    # Stateless: a handshake-era session lives in one process and breaks on a deployment of several. What a session
+    # would give, asking the client itself, is not offered yet; progress and results need none. Always SSE: a person
+    # takes longer than the silence that clients and proxies bear on a plain response.
+    return StreamableHTTPSessionManager(
+        Edge(node, calls, progress_seconds).server(), stateless=True, json_response=False
+    )
+
+
+class Edge:
+    """The adapter between the protocol's handlers and runs."""
+
+    def __init__(self, node: Node, calls: Calls, progress_seconds: float) -> None:
+        self._node = node
+        self._calls = calls
+        self._progress = progress_seconds
+        # A tool of that name wins: the caller asked for it. What is pending is then fetched by the same call.
+        self._checkable = CHECK_RUN not in node.registry
+
+    def server(self) -> Server[Any]:
+        return Server(
+            "rejoinder",
+            version=version("rejoinder"),
+            title="Rejoinder",
+            instructions=INSTRUCTIONS,
+            on_list_tools=self._list,
+            on_call_tool=self._call,
+            get_tool_input_schema=self._input_schema,
+        )
+
+    async def _list(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        if not _identity(ctx).may("read"):
+            raise MCPError(types.INVALID_REQUEST, "This key may not list tools: it lacks the read grant.")
+        if params is not None and params.cursor is not None:
+            raise MCPError(types.INVALID_PARAMS, "The list has one page; this cursor is not from it.")
+        tools = [_described(one.tool) for one in self._node.registry]
+        if self._checkable:
+            tools.append(_CHECK_RUN_TOOL)
+        return types.ListToolsResult(tools=tools)
+
+    async def _call(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+        arguments = params.arguments or {}
+        by = _identity(ctx)
+        try:
+            if params.name == CHECK_RUN and self._checkable:
+                return await self._check(ctx, arguments, by)
+            if not by.may("write"):
+                raise ForbiddenError("This key may not call tools: it lacks the write grant.")
+            call = self._calls.begin(params.name, arguments, by=by, traceparent=_traceparent(ctx))
+            tell = self._teller(ctx, lambda: call.run_id)
+            ended = await self._calls.hold(call, self._hold_seconds, tell, self._progress)
+            if ended is not None:
+                return complete(ended, call.lost_run)
+            questions = await self._open_questions(call.run_id)
+            return pending(call.run_id, call.tool, questions, checkable=self._checkable)
+        except ToolNotFoundError as error:
+            raise MCPError(types.INVALID_PARAMS, "No tool of this name is exposed.") from error
+        except RejoinderError as error:
+            return problem(error.as_problem())
+
+    async def _check(self, ctx: Context, arguments: dict[str, Any], by: Identity) -> types.CallToolResult:
+        if not by.may("read"):
+            raise ForbiddenError("This key may not read runs: it lacks the read grant.")
+        run_id, seconds = self._check_arguments(arguments)
+        tell = self._teller(ctx, lambda: run_id)
+        ended = await self._calls.check(run_id, seconds, tell, self._progress, by=by)
+        if ended is not None:
+            return complete(ended)
+        return pending(run_id, None, await self._open_questions(run_id), checkable=True)
+
+    def _check_arguments(self, arguments: dict[str, Any]) -> tuple[UUID, float]:
+        for name in arguments:
+            if name not in ("run_id", "wait_seconds"):
+                raise BadInputError(f"{CHECK_RUN} takes run_id and wait_seconds only", field="arguments")
+        if "run_id" not in arguments:
+            raise BadInputError("argument run_id: it is required", field="run_id")
+        try:
+            run_id = UUID(arguments["run_id"])
+        except (ValueError, TypeError, AttributeError):
+            raise BadInputError("argument run_id: it is not the id of a run", field="run_id") from None
+        seconds = arguments.get("wait_seconds", self._hold_seconds)
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
+            raise BadInputError(
+                "argument wait_seconds: it must be a number of seconds, 0 or more", field="wait_seconds"
+            )
+        return run_id, min(seconds, self._hold_seconds)
+
+    @property
+    def _hold_seconds(self) -> float:
+        return self._node.settings.rejoinder_mcp_hold_seconds
+
+    def _teller(self, ctx: Context, run_id: Callable[[], UUID]) -> Callable[[], Awaitable[None]]:
+        """Progress for a client that asked for it: seconds so far, and whom or what the run waits for."""
+        began = time.monotonic()
+
+        async def tell() -> None:
+            if ctx.meta is None or ctx.meta.get("progress_token") is None:
+                return
+            message = waiting_text(await self._open_questions(run_id()))
+            await ctx.session.report_progress(round(time.monotonic() - began, 3), None, message)
+
+        return tell
+
+    async def _open_questions(self, run_id: UUID) -> list[Question]:
+        try:
+            return [q for q in await self._node.questions.of_run(run_id) if q.state == "pending"]
+        except NotReadyError:
+            # It is only told; the call itself waits the database's absence out.
+            return []
+
+    def _input_schema(self, name: str) -> Mapping[str, Any] | None:
+        if name in self._node.registry:
+            return self._node.registry.get(name).input_schema
+        return _CHECK_RUN_SCHEMA if name == CHECK_RUN else None
+
+
+def _identity(ctx: Context) -> Identity:
+    identity = ctx.request.scope[IDENTITY] if ctx.request is not None else None
+    assert isinstance(identity, Identity)
+    return identity
+
+
+def _traceparent(ctx: Context) -> str | None:
+    found = ctx.request.headers.get("traceparent") if ctx.request is not None else None
+    return found if isinstance(found, str) else None
+
+
+def _described(tool: Tool) -> types.Tool:
+    return types.Tool(
+        name=tool.name,
+        title=tool.title,
+        description=tool.description or None,
+        input_schema=tool.input_schema,
+        # Of other tools we know only what a run returned, not what the next one will.
+        output_schema=ASK_OUTPUT if tool is ask_tool else None,
+        annotations=types.ToolAnnotations(
+            title=tool.title,
+            read_only_hint=tool.read_only,
+            destructive_hint=tool.destructive,
+            idempotent_hint=tool.idempotent,
+        ),
+    )
+
+
+_CHECK_RUN_TOOL = types.Tool(
+    name=CHECK_RUN,
+    title="Wait for a run",
+    description=(
+        "The result of a call that was not finished in time, or of a parked run: waits for a while, and says so "
+        "where it is still not finished."
+    ),
+    input_schema=_CHECK_RUN_SCHEMA,
+    annotations=types.ToolAnnotations(
+        title="Wait for a run", read_only_hint=True, idempotent_hint=True, open_world_hint=False
+    ),
+)

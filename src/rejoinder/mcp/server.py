@@ -1,0 +1,150 @@
+"""The MCP door: ``/mcp`` on the server, for both protocol generations, behind our own API keys.
+
+Importing this costs nothing; the protocol itself is loaded when the first client with a valid key comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from rejoinder.contract.errors import AuthenticationError, NotReadyError, RejoinderError
+from rejoinder.contract.identity import LOCAL_OWNER, Identity
+from rejoinder.mcp.calls import Calls
+from rejoinder.node import Node
+
+if TYPE_CHECKING:
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+PATH = "/mcp"
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class WrongHostError(RejoinderError):
+    """This server does not answer to that host name. REJOINDER_ALLOWED_HOSTS names the ones it answers to."""
+
+    code = "wrong-host"
+    status = 421
+
+
+class WrongOriginError(RejoinderError):
+    """Pages of another site may not call this server."""
+
+    code = "wrong-origin"
+    status = 403
+
+
+class Door:
+    """An ASGI application for one path. Enter ``run()`` where the application starts; leaving it ends what is going."""
+
+    def __init__(self, node: Node, *, progress_seconds: float = 5.0) -> None:
+        self._node = node
+        self._progress_seconds = progress_seconds
+        self._calls: Calls | None = None
+        self._stop = asyncio.Event()
+        self._loading: asyncio.Future[StreamableHTTPSessionManager] | None = None
+        self._serving: asyncio.Task[None] | None = None
+
+    @asynccontextmanager
+    async def run(self) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            await self.close()
+
+    async def close(self) -> None:
+        """End what is going here, and take nothing new."""
+        self._stop.set()
+        if self._calls is not None:
+            await self._calls.stop()
+        if self._serving is not None:
+            await asyncio.gather(self._serving, return_exceptions=True)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope)
+        # No stream outside a call and no session to delete: every message is a POST of its own.
+        if request.method != "POST":
+            body = {"error": "Only POST is served here.", "code": "method-not-allowed"}
+            await JSONResponse(body, 405, headers={"Allow": "POST"})(scope, receive, send)
+            return
+        try:
+            self._check_host(request)
+            identity = await self._identify(request)
+            manager = await self._manager()
+        except RejoinderError as error:
+            await _refusal(error)(scope, receive, send)
+            return
+        scope["rejoinder.identity"] = identity
+        await manager.handle_request(scope, receive, send)
+
+    def _check_host(self, request: Request) -> None:
+        """Against pages that reach a local server through a name of their own, or with a browser's help."""
+        names = self._node.settings.rejoinder_allowed_hosts
+        allowed = LOOPBACK | {name.lower() for name in names}
+        host = _host_of(f"//{request.headers.get('host', '')}")
+        if (names or not self._node.access.enabled) and host not in allowed:
+            raise WrongHostError()
+        origin = request.headers.get("origin")
+        if origin is not None and _host_of(origin) not in allowed | {host}:
+            raise WrongOriginError()
+
+    async def _identify(self, request: Request) -> Identity:
+        # A key in the header and nothing else: a cookie would let any page a browser visits call tools.
+        scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and secret.strip():
+            return await self._node.access.identify(secret.strip())
+        if not self._node.access.enabled:
+            return LOCAL_OWNER
+        raise AuthenticationError()
+
+    async def _manager(self) -> StreamableHTTPSessionManager:
+        if self._stop.is_set():
+            raise NotReadyError("This server is stopping; call again.")
+        if self._loading is None:
+            self._loading = asyncio.get_running_loop().create_future()
+            self._serving = asyncio.create_task(self._serve(self._loading), name="mcp")
+        return await asyncio.shield(self._loading)
+
+    async def _serve(self, loading: asyncio.Future[StreamableHTTPSessionManager]) -> None:
+        try:
+            # In a thread: half a second on the event loop would hold up every answer.
+            protocol: Any = await asyncio.to_thread(import_module, "rejoinder.mcp.protocol")
+            self._calls = Calls(self._node)
+            manager = protocol.manager_of(self._node, self._calls, progress_seconds=self._progress_seconds)
+        except Exception as error:
+            self._loading = None
+            loading.set_exception(error)
+            return
+        # Entered and left in this one task, as its task group demands.
+        async with manager.run():
+            loading.set_result(manager)
+            await self._stop.wait()
+
+
+def route(node: Node) -> Route:
+    """The route of ``/mcp``. Its ``endpoint`` is the Door: enter ``endpoint.run()`` in the application's lifespan."""
+    return Route(PATH, endpoint=Door(node))
+
+
+def _host_of(url: str) -> str | None:
+    try:
+        host = urlsplit(url).hostname
+    except ValueError:
+        return None
+    return host.lower() if host else None
+
+
+def _refusal(error: RejoinderError) -> JSONResponse:
+    headers = {"Cache-Control": "no-store"}
+    if error.status == 401:
+        headers["WWW-Authenticate"] = 'Bearer realm="rejoinder"'
+    return JSONResponse(error.as_problem(), error.status, headers=headers)
