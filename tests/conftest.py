@@ -7,6 +7,7 @@ embedded one is started in a temporary folder.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import os
 import re
@@ -23,6 +24,7 @@ import pytest
 from hypothesis import settings as hypothesis_settings
 
 from rejoinder.contract import pause
+from rejoinder.contract.errors import NotReadyError
 from rejoinder.launch.embedded import EmbeddedServer
 from rejoinder.launch.paths import DataFolder
 from rejoinder.observe import logs
@@ -32,6 +34,7 @@ from tests.support import OURS, MovableClock, Processes, execute, running_proces
 
 T = TypeVar("T")
 _numbers = itertools.count(1)
+_PREFIX = "rj-suite-"
 
 hypothesis_settings.register_profile("here", deadline=None, database=None)
 # The same examples every time where a failure would stop somebody's unrelated change; new ones on a desk.
@@ -56,6 +59,19 @@ def _named(url: str, database: str) -> str:
     return urlunsplit(urlsplit(url)._replace(path=f"/{database}"))
 
 
+def _clear_what_killed_runs_left() -> None:
+    for folder in Path("/tmp").glob(f"{_PREFIX}*"):
+        # Another run may clear the same one at this moment.
+        with contextlib.suppress(OSError, NotReadyError):
+            left = EmbeddedServer(DataFolder(folder))
+            if folder.stat().st_uid != os.geteuid() or left.pid is None:
+                continue
+            left.start()
+            # False where another run still uses it.
+            if left.stop():
+                shutil.rmtree(folder, ignore_errors=True)
+
+
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
     """The URL of the server's own database, for a role that may create others."""
@@ -63,7 +79,8 @@ def postgres_url() -> Iterator[str]:
     if given:
         yield given
         return
-    folder = Path(tempfile.mkdtemp(prefix="rj-", dir="/tmp"))
+    _clear_what_killed_runs_left()
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir="/tmp"))
     folder.chmod(0o711)
     # A machine that loses power loses this folder anyway; a killed server loses nothing without fsync.
     server = EmbeddedServer(DataFolder(folder), settings={"fsync": "off", "full_page_writes": "off"})
