@@ -1,0 +1,98 @@
+"""``GET /api/interactions/stream``: the live tail as server-sent events."""
+
+from __future__ import annotations
+
+import time
+
+from starlette.requests import HTTPConnection
+from starlette.types import Receive, Send
+
+from rejoinder.access.gate import Caller, authenticate
+from rejoinder.contract.errors import AuthenticationError, BadInputError, NotReadyError
+from rejoinder.doors.admission import PlainDoor
+from rejoinder.doors.blocking import Blocking, StoppingError
+from rejoinder.node import Node
+
+#: Seconds of silence after which a comment is written. Events that this reader may not see are silence.
+KEEP_ALIVE = 15.0
+#: Seconds after which a stream's key or session is looked at again: a revoked one must not go on reading.
+LOOK_AGAIN = 15.0
+
+CONNECTED = b": connected\n\n"
+STILL_HERE = b": keep-alive\n\n"
+HEADERS = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache, no-store"),
+    (b"x-accel-buffering", b"no"),
+]
+
+
+def last_event_id(connection: HTTPConnection) -> int | None:
+    """From the header that a browser sends when it reconnects, or the parameter of the same meaning."""
+    given = connection.headers.get("last-event-id") or connection.query_params.get("last_event_id")
+    if not given:
+        return None
+    if not (given.isascii() and given.isdigit()) or len(given) > 19 or int(given) >= 2**63:
+        raise BadInputError("last_event_id must be the number of an event", field="last_event_id")
+    return int(given)
+
+
+class Stream(PlainDoor):
+    grant = "read"
+
+    def __init__(self, node: Node, blocking: Blocking) -> None:
+        super().__init__(node)
+        self._blocking = blocking
+
+    async def serve(self, connection: HTTPConnection, caller: Caller, receive: Receive, send: Send) -> None:
+        place = last_event_id(connection)
+        if connection.scope["method"] == "HEAD":
+            await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+            await send({"type": "http.response.body", "body": b""})
+            return
+        started = False
+
+        async def follow() -> None:
+            nonlocal started
+            async with self.node.tail.subscribe(caller.identity, place) as (missed, subscriber):
+                await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+                started = True
+                await _write(send, CONNECTED + b"".join(missed))
+                del missed[:]
+                now = time.monotonic()
+                silent, stale = now + KEEP_ALIVE, now + LOOK_AGAIN
+                while True:
+                    frame = await subscriber.next(max(0.001, min(silent, stale) - now))
+                    now = time.monotonic()
+                    if now >= stale:
+                        if not await self._still_allowed(connection):
+                            return
+                        stale = now + LOOK_AGAIN
+                    if frame is not None:
+                        await _write(send, frame)
+                    elif now >= silent:
+                        await _write(send, STILL_HERE)
+                    else:
+                        continue
+                    silent = now + KEEP_ALIVE
+
+        try:
+            await self._blocking.unless_gone(receive, follow())
+        except StoppingError:
+            if not started:
+                raise
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _still_allowed(self, connection: HTTPConnection) -> bool:
+        try:
+            caller = await authenticate(connection, self.node.access)
+        except AuthenticationError:
+            return False
+        except NotReadyError:
+            # The database is away: it shows nothing new either.
+            return True
+        return caller.identity.may(self.grant)
+
+
+async def _write(send: Send, data: bytes) -> None:
+    await send({"type": "http.response.body", "body": data, "more_body": True})

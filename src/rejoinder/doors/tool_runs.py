@@ -1,0 +1,151 @@
+"""Tools, and their runs in the background: started, looked at, waited for, retried, discarded."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from rejoinder.contract.identity import Identity
+from rejoinder.doors.admission import Door, identity_of, needs
+from rejoinder.doors.blocking import Blocking
+from rejoinder.doors.bodies import LARGE, read_object, reply
+from rejoinder.doors.parameters import Words, run_id
+from rejoinder.doors.run_tool import KEYS, RUN_ID_HEADER, tool_and_arguments, traceparent
+from rejoinder.node import Node
+from rejoinder.store import signals as s
+from rejoinder.store.runs import Run
+
+WAIT_CAP = 120.0
+#: A run that has come to one of these goes on only when somebody acts.
+SETTLED = frozenset(("parked", "succeeded", "failed", "lost", "cancelled"))
+
+Status = Literal["running", "parked", "succeeded", "failed", "lost", "cancelled"]
+
+
+class RunWatch:
+    """Wakes those who wait for a run. One registration for all of them; a slow poll is the floor."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._waiting: dict[str, set[asyncio.Event]] = defaultdict(set)
+        node.signals.hear(s.RUN, self._heard)
+
+    def _heard(self, identifier: str) -> None:
+        for event in self._waiting.get(identifier, ()):
+            event.set()
+
+    async def settled(self, identifier: UUID, by: Identity, seconds: float) -> Run:
+        """The run once it is parked or has ended, or as it is after ``seconds``."""
+        key, changed = str(identifier), asyncio.Event()
+        floor = self._node.settings.rejoinder_poll_seconds
+        deadline = time.monotonic() + seconds
+        self._waiting[key].add(changed)
+        try:
+            while True:
+                changed.clear()
+                run = await self._node.run_service.get(identifier, by=by)
+                left = deadline - time.monotonic()
+                if run.state in SETTLED or left <= 0:
+                    return run
+                try:
+                    await asyncio.wait_for(changed.wait(), min(left, floor))
+                except TimeoutError:
+                    pass
+        finally:
+            self._waiting[key].discard(changed)
+            if not self._waiting[key]:
+                del self._waiting[key]
+
+
+def router(node: Node, blocking: Blocking) -> APIRouter:
+    api = APIRouter(route_class=Door, tags=["runs"])
+    watch = RunWatch(node)
+
+    @api.get("/api/tools", openapi_extra=needs("read"), summary="List the exposed tools", tags=["tools"])
+    async def tools() -> Response:
+        """Each with its name, title, description, input schema and group."""
+        return reply({"items": [_tool(one) for one in node.registry]})
+
+    @api.post(
+        "/api/tool-runs",
+        status_code=202,
+        openapi_extra=needs("write"),
+        summary="Start a tool in the background",
+    )
+    async def start(request: Request) -> Response:
+        """Records the run for a worker and answers at once with its ``run_id``."""
+        body = await read_object(request.scope, request.receive, LARGE, keys=KEYS)
+        name, arguments = tool_and_arguments(body)
+        identifier = await node.run_service.start_background(
+            name, arguments, by=identity_of(request), traceparent=traceparent(request)
+        )
+        headers = {
+            RUN_ID_HEADER.decode(): str(identifier),
+            "location": f"/api/tool-runs/{identifier}",
+        }
+        return reply({"run_id": str(identifier)}, status=202, headers=headers)
+
+    @api.get("/api/tool-runs", openapi_extra=needs("read"), summary="List the newest runs")
+    async def newest(
+        request: Request,
+        tool_name: Words = None,
+        status: Annotated[Status | None, Query()] = None,
+        held: Annotated[bool | None, Query()] = None,
+        limit: Annotated[int | None, Query(ge=1, le=500)] = None,
+    ) -> Response:
+        """Newest first, without their arguments, results and errors. ``held`` ones wait for an operator."""
+        found = await node.run_service.newest(
+            by=identity_of(request), tool=tool_name, state=status, held=held, limit=limit
+        )
+        return reply({"items": [run.as_json(bodies=False) for run in found]})
+
+    @api.get("/api/tool-runs/{run_id}", openapi_extra=needs("read"), summary="Show one run")
+    async def show(request: Request) -> Response:
+        """Its status, arguments, result and error."""
+        identifier = run_id(request.path_params["run_id"])
+        return reply((await node.run_service.get(identifier, by=identity_of(request))).as_json())
+
+    @api.get("/api/tool-runs/{run_id}/wait", openapi_extra=needs("read"), summary="Wait for a run")
+    async def wait(
+        request: Request, seconds: Annotated[float, Query(ge=0, allow_inf_nan=False)] = 30
+    ) -> Response:
+        """Answers when the run is parked or has ended, or after ``seconds`` (at most 120) as it is then."""
+        identifier = run_id(request.path_params["run_id"])
+        waiting = watch.settled(identifier, identity_of(request), min(seconds, WAIT_CAP))
+        return reply((await blocking.unless_gone(request.receive, waiting)).as_json())
+
+    @api.post("/api/tool-runs/{run_id}/retry", openapi_extra=needs("write"), summary="Retry a held run")
+    async def retry(request: Request) -> Response:
+        """Sends a run that is held for an operator to the workers once more."""
+        identifier = run_id(request.path_params["run_id"])
+        await node.run_service.retry(identifier, by=identity_of(request))
+        return reply({"run_id": str(identifier), "status": "queued"})
+
+    @api.delete("/api/tool-runs/{run_id}", openapi_extra=needs("write"), summary="Discard a held run")
+    async def discard(request: Request) -> Response:
+        """Takes a held run off the operator's list; it stays as it ended."""
+        identifier = run_id(request.path_params["run_id"])
+        await node.run_service.discard(identifier, by=identity_of(request))
+        return reply({"run_id": str(identifier), "status": "discarded"})
+
+    return api
+
+
+def _tool(exposed: Any) -> dict[str, Any]:
+    tool = exposed.tool
+    return {
+        "name": tool.name,
+        "title": tool.title,
+        "description": tool.description,
+        "input_schema": tool.input_schema,
+        "group": exposed.group,
+        "read_only": tool.read_only,
+        "destructive": tool.destructive,
+        "idempotent": tool.idempotent,
+    }
