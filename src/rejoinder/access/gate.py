@@ -29,6 +29,9 @@ LOCAL_COOKIE = "rejoinder"
 FORM_HEADER = "x-rejoinder-form"
 FORM_FIELD = "form_token"
 
+#: Where ``authenticate`` leaves the Caller in a request's scope, for the request log.
+CALLER = "rejoinder.caller"
+
 SAFE_METHODS = frozenset(("GET", "HEAD", "OPTIONS"))
 
 
@@ -64,6 +67,12 @@ async def authenticate(request: HTTPConnection, access: Access) -> Caller:
 
     A header that is sent is what counts: a wrong key is not made good by a cookie beside it.
     """
+    caller = await _caller(request, access)
+    request.scope[CALLER] = caller
+    return caller
+
+
+async def _caller(request: HTTPConnection, access: Access) -> Caller:
     header = request.headers.get("authorization")
     if header is not None:
         scheme, _, secret = header.partition(" ")

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import Receive, Scope, Send
 
-from rejoinder.access.gate import Caller, authenticate, check_session_request
+from rejoinder.access.gate import CALLER, Caller, authenticate, check_session_request
 from rejoinder.contract.errors import ConfigurationError, ForbiddenError
 from rejoinder.contract.identity import Identity
 
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 DoorGrant = Literal["public", "any", "read", "write", "admin", "own"]
 GRANT_KEY = "x-rejoinder-grant"
-CALLER = "rejoinder.caller"
+#: The mark of a route whose own code keeps the gate.
+OWN = "rejoinder_own_gate"
 NODE = "rejoinder.node"
 VIA = "http"
 
@@ -42,7 +43,6 @@ async def admit(connection: HTTPConnection, grant: DoorGrant) -> Caller | None:
         return None
     node: Node = connection.scope[NODE]
     caller = await authenticate(connection, node.access)
-    connection.scope[CALLER] = caller
     check_session_request(connection, caller)
     identity = caller.identity
     if grant == "any":
@@ -144,7 +144,7 @@ def grant_of(route: BaseRoute) -> DoorGrant:
     endpoint = getattr(route, "endpoint", None)
     if isinstance(endpoint, PlainDoor):
         return _declared(getattr(endpoint, "grant", None), path)
-    return _declared(getattr(route, "rejoinder_grant", None), path)
+    return _declared("own" if getattr(route, OWN, False) else None, path)
 
 
 def _declared(grant: object, path: str) -> DoorGrant:

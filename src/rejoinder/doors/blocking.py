@@ -28,6 +28,7 @@ class Blocking:
     def __init__(self) -> None:
         self.stopping = False
         self._enders: set[Callable[[Why], None]] = set()
+        self._also: list[Callable[[], None]] = []
 
     def __len__(self) -> int:
         return len(self._enders)
@@ -36,6 +37,12 @@ class Blocking:
         self.stopping = True
         for end in list(self._enders):
             end("stopping")
+        for call in self._also:
+            call()
+
+    def when_stopping(self, call: Callable[[], None]) -> None:
+        """For waiting requests that keep themselves: ``call`` ends them."""
+        self._also.append(call)
 
     async def unless_gone(self, receive: Receive, work: Coroutine[Any, Any, T]) -> T:
         """Await ``work`` in this task; cancel it when the client disconnects (CallerGoneError, nobody reads what

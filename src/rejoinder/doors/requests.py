@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rejoinder.access.gate import Hosts
+from rejoinder.access.gate import CALLER, Hosts
 from rejoinder.contract.errors import RejoinderError
-from rejoinder.doors.admission import CALLER, NODE, route_template
+from rejoinder.doors.admission import NODE, route_template
 from rejoinder.doors.bodies import LARGE, CallerGoneError, content_length, too_large
 from rejoinder.doors.problems import internal, problem_of, render
 from rejoinder.observe.logs import get_logger
