@@ -53,7 +53,7 @@ SELECT {columns} FROM rejoinder.question
 -- name: count
 -- Exact up to a cap: counting a million rows takes 150 ms.
 SELECT count(*) FROM (SELECT 1 FROM rejoinder.question
- WHERE state = 'pending' AND timeout_at > rejoinder.clock() AND ($1::text IS NULL OR audience = $1) LIMIT $2) AS some;
+ WHERE state = 'pending' AND timeout_at > rejoinder.clock() AND ($1::text IS NULL OR audience = $1) LIMIT $2) AS capped;
 
 -- name: search
 -- The operator's view: any state, filtered. NULL leaves a filter out.
