@@ -1,0 +1,106 @@
+"""What a person sent with a question's own form: an answer, a step on the way to one, or what is wrong with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from rejoinder.contract.questions import Question
+from rejoinder.forms.draft import defaults_of
+from rejoinder.forms.scalars import unbroken
+from rejoinder.forms.submit import read_submission
+from rejoinder.web.controls import Draft, Drawn, draw
+from rejoinder.web.site import Pairs
+
+#: Up to this many options are buttons that answer with one tap; more are a list to choose from and send.
+MAX_BUTTONS = 9
+
+
+@dataclass(slots=True)
+class Entry:
+    """``ready``: ``value`` is an answer to try. Otherwise the page is drawn again with what was typed; ``error`` is
+    the sentence for a control that stands alone, ``errors`` those of a form, by dotted path."""
+
+    value: Any = None
+    ready: bool = False
+    text: str = ""
+    option: int | None = None
+    draft: Draft = field(default_factory=dict)
+    error: str | None = None
+    errors: dict[str, str] = field(default_factory=dict)
+    added: str | None = None
+    #: The person wants one more row, one less, or a suggestion filled in: nothing was sent yet.
+    edit: bool = False
+
+    @property
+    def faulty(self) -> bool:
+        return bool(self.error or self.errors)
+
+    def drawn(self, question: Question) -> Drawn | None:
+        """The controls of a form question."""
+        if question.answer_format != "form":
+            return None
+        schema = (question.format_payload or {}).get("schema") or {}
+        keep_back = question.sensitive and not self.edit
+        return draw(schema, {} if keep_back and self.faulty else self.draft, self.errors, self.added)
+
+    def lost(self, question: Question) -> str | None:
+        """What was typed, to be kept by the person where it was not taken. Never that of a sensitive question."""
+        if question.sensitive:
+            return None
+        if question.answer_format == "text":
+            return self.text or None
+        if question.answer_format == "form" and self.draft:
+            return "\n".join(text for texts in self.draft.values() for text in texts)
+        return None
+
+
+def blank(question: Question) -> Entry:
+    """Before anybody typed: a form shows its defaults."""
+    entry = Entry()
+    if question.answer_format == "form":
+        for name, text in defaults_of((question.format_payload or {}).get("schema") or {}):
+            entry.draft.setdefault(name, []).append(text)
+    return entry
+
+
+def read(question: Question, pairs: Pairs) -> Entry:
+    """Read one submission. Raises TooLargeError for too many values."""
+    given = dict(pairs)
+    options = (question.format_payload or {}).get("options") or []
+    match question.answer_format:
+        case "confirm":
+            answer = given.get("answer")
+            if answer not in ("true", "false"):
+                return Entry(error="Choose yes or no.")
+            return Entry(answer == "true", ready=True)
+        case "select":
+            index = _index(given.get("option"), options)
+            if index is None:
+                return Entry(error="Choose one of the options.")
+            return Entry(options[index], ready=True, option=index)
+        case "text":
+            index = _index(given.get("fill"), options)
+            if index is not None:
+                return Entry(text=options[index], edit=True)
+            text = unbroken(given.get("answer", ""))
+            if not text.strip():
+                return Entry(error="Write an answer before you send it.")
+            return Entry(text, ready=True, text=text)
+        case _:
+            found = read_submission((question.format_payload or {}).get("schema") or {}, pairs)
+            return Entry(
+                found.value,
+                ready=not found.edit and not found.errors,
+                draft=found.draft,
+                errors=found.errors,
+                added=found.added,
+                edit=found.edit,
+            )
+
+
+def _index(text: str | None, options: list[str]) -> int | None:
+    # By number, not by text: a browser rewrites line breaks in what it sends.
+    if text is None or not text.isascii() or not text.isdecimal() or len(text) > 6:
+        return None
+    return int(text) if int(text) < len(options) else None

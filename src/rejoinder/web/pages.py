@@ -1,0 +1,43 @@
+"""The pages, as routes: ``routes(node)`` goes into the application beside the doors."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from rejoinder.node import Node
+from rejoinder.web import assets, audit, inbox, keys, runs
+from rejoinder.web.session import Session
+from rejoinder.web.site import Site, redirect
+
+
+def routes(node: Node) -> list[BaseRoute]:
+    """Every page and asset. Each page authenticates by itself; only signing in and the assets are open to all."""
+    site = Site(node)
+    session = Session(site)
+    return [
+        Route("/", _home, methods=["GET"]),
+        Route("/sign-in", session.page, methods=["GET"]),
+        Route("/sign-in", session.sign_in, methods=["POST"]),
+        site.route("/sign-out", session.sign_out, method="POST"),
+        site.route("/inbox", inbox.show),
+        site.route("/inbox/queue", inbox.show_queue),
+        site.route("/inbox/{id}", inbox.show_question),
+        site.route("/inbox/{id}/pane", inbox.show_pane),
+        site.route("/inbox/{id}/answer", inbox.answer, method="POST", grant="write"),
+        site.route("/inbox/{id}/withdraw", inbox.withdraw, method="POST", grant="write"),
+        site.route("/runs", runs.show_all),
+        site.route("/runs/{id}", runs.show_one),
+        site.route("/runs/{id}/retry", runs.retry, method="POST", grant="write"),
+        site.route("/runs/{id}/discard", runs.discard, method="POST", grant="write"),
+        site.route("/audit", audit.show),
+        site.route("/keys", keys.show, grant="admin"),
+        site.route("/keys", keys.create, method="POST", grant="admin"),
+        site.route("/keys/revoke", keys.revoke, method="POST", grant="admin"),
+        Route(assets.PREFIX + "/{name}", assets.serve, methods=["GET"]),
+    ]
+
+
+async def _home(request: Request) -> Response:
+    return redirect("/inbox")
