@@ -7,6 +7,7 @@ may have to wait for: 250 rows take 5 to 15 ms.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 
 from rejoinder.contract import pause
@@ -31,6 +32,7 @@ class Deadlines:
         self._poll = poll
         self._wake = asyncio.Event()
         self._planned = 0.0
+        self._soonest = math.inf
         self._task: asyncio.Task[None] | None = None
         signals.hear(s.DEADLINE, self._heard)
 
@@ -48,10 +50,12 @@ class Deadlines:
 
     def _heard(self, seconds: str) -> None:
         try:
-            earlier = time.monotonic() + float(seconds) < self._planned
+            moment = time.monotonic() + float(seconds)
         except ValueError:
-            earlier = True
-        if earlier:
+            moment = 0.0
+        # Kept too: the look that is under way may have read before this one was recorded.
+        self._soonest = min(self._soonest, moment)
+        if moment < self._planned:
             self._wake.set()
 
     async def expire_batch(self) -> int:
@@ -69,11 +73,12 @@ class Deadlines:
 
     async def _run(self) -> None:
         while True:
-            # Cleared before looking: what is recorded while we look wakes us again.
+            # Cleared before looking: what is recorded while we look is looked at again.
             self._wake.clear()
-            self._planned = time.monotonic()
+            self._soonest = math.inf
+            self._planned = -math.inf
             try:
-                if await self.expire_batch() == BATCH:
+                if await self.expire_batch() >= BATCH:
                     continue
                 seconds = await self._questions.seconds_to_next_deadline()
             except NotReadyError:
@@ -82,6 +87,7 @@ class Deadlines:
                 log.exception("deadlines could not be looked at")
                 seconds = None
             sleep = self._poll if seconds is None else min(self._poll, max(seconds, PAUSE))
+            sleep = min(sleep, max(self._soonest - time.monotonic(), 0.0))
             self._planned = time.monotonic() + sleep
             try:
                 await asyncio.wait_for(self._wake.wait(), sleep)

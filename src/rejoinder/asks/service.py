@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -61,6 +61,17 @@ class Asker:
     ordinal: int = 0
     park_id: UUID | None = None
     suspended: list[SuspendedInteraction] = field(default_factory=list)
+    writing: set[asyncio.Task[Recorded]] = field(default_factory=set)
+
+    @property
+    def has_asked(self) -> bool:
+        """Whether this run may have a row: it has tried to record a question."""
+        return self.new_run is None or self.ordinal > 0
+
+    async def written(self) -> None:
+        """Until every record that is under way has ended one way or the other."""
+        while self.writing:
+            await asyncio.wait(set(self.writing))
 
     def reference(self) -> RunReference:
         return RunReference(
@@ -108,7 +119,13 @@ class Asks:
             budget = (recorded.timeout_at - recorded.created_at).total_seconds()
             outcome = await self._wait(identifier, answered, budget)
         except asyncio.CancelledError:
-            await self._shielded(self.withdraw([identifier], GONE_ASKER))
+            await self._gone(asker, identifier)
+            raise
+        except RejoinderError:
+            raise
+        except Exception:
+            # Nobody waits any more, so nobody may be asked any more.
+            await self._gone(asker, identifier)
             raise
         finally:
             self._waiters.forget(identifier)
@@ -123,7 +140,7 @@ class Asks:
         try:
             recorded = await self._record(identifier, asker, asker.park_id, request, None)
         except asyncio.CancelledError:
-            await self._shielded(self.withdraw([identifier], GONE_ASKER))
+            await self._gone(asker, identifier)
             raise
         sentinel = SuspendedInteraction(identifier, recorded.timeout_at, asker.tool)
         asker.suspended.append(sentinel)
@@ -145,11 +162,10 @@ class Asks:
         writing = asyncio.create_task(
             self._questions.record(identifier, asker.reference(), ordinal, park_id, request, seal_key, cap)
         )
+        asker.writing.add(writing)
+        writing.add_done_callback(asker.writing.discard)
         try:
             recorded = await asyncio.shield(writing)
-        except asyncio.CancelledError:
-            await asyncio.wait({writing})
-            raise
         except NotReadyError:
             # It may have been committed all the same: nobody waits for it, so it must not stay open.
             self._later(lambda: self.withdraw([identifier], GONE_ASKER))
@@ -215,7 +231,7 @@ class Asks:
         """Record an answer, once. Raises InteractionNotFoundError, WrongAudienceError, AnswerMismatchError,
         InteractionAlreadyAnsweredError, InteractionExpiredError, InteractionClosedError."""
         found = await self._find(identifier, by, via)
-        self._refuse_closed(found, value, by)
+        await self._refuse_closed(found, value, by, via)
         question = found.question
         if question.state != "pending":
             return Answered(question, repeated=True)
@@ -245,7 +261,7 @@ class Asks:
             return Answered(question)
         # Somebody else or the clock was there between the read and the claim.
         found = await self._find(identifier, by, via)
-        self._refuse_closed(found, value, by)
+        await self._refuse_closed(found, value, by, via)
         return Answered(found.question, repeated=True)
 
     async def cancel(self, identifier: UUID, *, by: Identity, via: str) -> None:
@@ -295,9 +311,18 @@ class Asks:
             await self._note_refusal(question, by, via, reason, None)
 
     async def drain(self) -> None:
-        """Wait for the small writes that follow an answer; called before a process stops."""
-        while self._background:
-            await asyncio.wait(set(self._background), timeout=5)
+        """Wait for the small writes that follow an answer; called before a process stops. What the database does not
+        take within five seconds is left: the process' end, written later by another one, stands for it."""
+        if self._background:
+            _, late = await asyncio.wait(set(self._background), timeout=5)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
+    async def finally_(self, act: Callable[[], Awaitable[None]]) -> None:
+        """Write what must be written although the caller is being cancelled. It goes on by itself where the caller
+        is cancelled again, or where the database is away for more than a moment."""
+        await asyncio.wait({self._later(act)}, timeout=2)
 
     # Inside
 
@@ -310,21 +335,21 @@ class Asks:
             raise WrongAudienceError()
         return found
 
-    def _refuse_closed(self, found: ForAnswer, value: Any, by: Identity) -> None:
+    async def _refuse_closed(self, found: ForAnswer, value: Any, by: Identity, via: str) -> None:
         """Raise unless the question is open, or this is the same answer by the same person once more."""
         question = found.question
+        error: InteractionClosedError
         if question.state == "pending":
-            if found.late:
-                raise InteractionExpiredError(
-                    f"This question lapsed at {question.timeout_at.isoformat()}; the answer was not taken.",
-                    state="expired",
-                    at=question.timeout_at.isoformat(),
-                )
-            return
-        same = found.answer_digest is not None and found.answer_digest == _digest_or_none(value)
-        if question.state == "answered" and question.closed_by == by.name and same:
-            return
-        raise _closed_error(question, by)
+            if not found.late:
+                return
+            error = _lapsed(question)
+        else:
+            same = found.answer_digest is not None and found.answer_digest == _digest_or_none(value)
+            if question.state == "answered" and question.closed_by == by.name and same:
+                return
+            error = _closed_error(question, by)
+        await self._note_refusal(question, by, via, error.code, None)
+        raise error
 
     def _tell_closed(self, closed: list[Closed]) -> None:
         if not closed:
@@ -350,8 +375,17 @@ class Asks:
             detail=detail,
         )
 
-    def _later(self, act: Callable[[], Any]) -> None:
-        """Do a small write that nobody waits for; again every second while the database is away."""
+    async def _gone(self, asker: Asker, identifier: UUID) -> None:
+        """Withdraw a question whose asker is gone, once its own record has ended one way or the other."""
+
+        async def withdraw() -> None:
+            await asker.written()
+            await self.withdraw([identifier], GONE_ASKER)
+
+        await self.finally_(withdraw)
+
+    def _later(self, act: Callable[[], Any]) -> asyncio.Task[None]:
+        """Do a small write beside the caller; again every second while the database is away."""
 
         async def persist() -> None:
             while True:
@@ -367,14 +401,7 @@ class Asks:
         task = asyncio.create_task(persist())
         self._background.add(task)
         task.add_done_callback(self._background.discard)
-
-    async def _shielded(self, act: Any) -> None:
-        """Finish this even while the calling task is being cancelled; hand it on where the database is away."""
-        task = asyncio.ensure_future(act)
-        try:
-            await asyncio.shield(task)
-        except NotReadyError:
-            log.warning("withdrawal not written; the process' end withdraws it")
+        return task
 
 
 def digest_of(answer: Any) -> bytes:
@@ -405,13 +432,16 @@ def _closed_error(question: Question, by: Identity) -> InteractionClosedError:
             "Interaction already answered", state="answered", by=question.closed_by, at=at, answer=shown
         )
     if question.state == "expired":
-        return InteractionExpiredError(
-            f"This question lapsed at {question.timeout_at.isoformat()}; the answer was not taken.",
-            state="expired",
-            at=question.timeout_at.isoformat(),
-        )
+        return _lapsed(question)
     return InteractionClosedError(
         _withdrawn_text(question.reason), state=question.state, by=question.closed_by, at=at
+    )
+
+
+def _lapsed(question: Question) -> InteractionExpiredError:
+    at = question.timeout_at.isoformat()
+    return InteractionExpiredError(
+        f"This question lapsed at {at}; the answer was not taken.", state="expired", at=at
     )
 
 

@@ -37,6 +37,10 @@ class Waiters:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+        # Nobody would wake them any more. Their questions were withdrawn with this process.
+        for future in self._futures.values():
+            if not future.done():
+                future.set_exception(NotReadyError("this process is stopping; the question was withdrawn"))
 
     def expect(self, identifier: UUID) -> asyncio.Future[Outcome]:
         """Register before recording. Await the future; always ``forget`` afterwards."""
@@ -78,6 +82,11 @@ class Waiters:
                 outcomes = await self._questions.outcomes(list(changed))
             except NotReadyError:
                 # Read again when the connection is back, or at the next poll.
+                self._changed |= changed & self._futures.keys()
+                continue
+            except Exception:
+                # One statement that failed must not end the waiting of everybody; the next poll reads again.
+                log.exception("outcomes could not be read")
                 self._changed |= changed & self._futures.keys()
                 continue
             for outcome in outcomes:

@@ -19,6 +19,7 @@ from rejoinder.contract.errors import (
     ToolFailedError,
 )
 from rejoinder.contract.settings import Settings
+from rejoinder.contract.text import storable_text
 from rejoinder.observe.logs import get_logger
 from rejoinder.observe.metrics import metrics
 from rejoinder.runs.context import RunContext, entering, leaving
@@ -30,6 +31,9 @@ from rejoinder.store.signals import Signals
 
 log = get_logger("runs")
 T = TypeVar("T")
+
+#: Longer error texts are cut where they are kept; the log has them whole.
+MAX_ERROR_TEXT = 8_192
 
 
 class Driver:
@@ -126,3 +130,11 @@ def public_error(error: BaseException, run_id: UUID) -> RejoinderError:
         return error
     log.error("a tool raised an error", run_id=str(run_id), exc_info=error)
     return ToolFailedError(f"the tool raised {type(error).__name__}; the log has it under run {run_id}")
+
+
+def stored_error(error: RejoinderError, *, code: str | None = None) -> dict[str, Any]:
+    """``{"code", "error"[, "field"]}`` as a run keeps it. An author's text may hold what no column takes."""
+    body = {"code": code or error.code, "error": storable_text(error.message, MAX_ERROR_TEXT)}
+    if error.field is not None:
+        body["field"] = storable_text(error.field, MAX_ERROR_TEXT)
+    return body

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol
 from uuid import UUID, uuid4
@@ -12,14 +11,20 @@ from uuid import UUID, uuid4
 from rejoinder.asks.service import Asker, Asks
 from rejoinder.contract import pause
 from rejoinder.contract.answers import AskAnswer, expiry_marker
-from rejoinder.contract.errors import LeaseLostError, RejoinderError, RunTerminalFailed, ToolNotFoundError
+from rejoinder.contract.errors import (
+    LeaseLostError,
+    ParkRunTakenDownError,
+    RejoinderError,
+    RunTerminalFailed,
+    ToolNotFoundError,
+)
 from rejoinder.contract.identity import NO_AUTH, Identity
 from rejoinder.contract.questions import Question
 from rejoinder.contract.settings import Settings
 from rejoinder.observe.logs import get_logger
 from rejoinder.observe.metrics import metrics
 from rejoinder.observe.tracing import span
-from rejoinder.runs.driver import Driver, patiently, public_error
+from rejoinder.runs.driver import Driver, patiently, public_error, stored_error
 from rejoinder.runs.manifest import Registry
 from rejoinder.runs.outcome import RunResult
 from rejoinder.runs.service import why_not_park
@@ -44,12 +49,13 @@ class Keys(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Later(Exception):
+class Later(Exception):  # noqa: N818 - not a fault
     """The job must come back after ``delay``."""
 
-    delay: timedelta
-    reason: str
+    def __init__(self, delay: timedelta, reason: str) -> None:
+        super().__init__(reason)
+        self.delay = delay
+        self.reason = reason
 
 
 class Jobs:
@@ -74,7 +80,6 @@ class Jobs:
         self._settings = settings
         self._driver = Driver(runs, asks, signals, settings)
         self._driving: set[asyncio.Task[RunResult]] = set()
-        self._stopping = False
 
     async def run(self, run_id: UUID, attempts: int) -> None:
         """A background run's first phase. Raises Later."""
@@ -107,7 +112,6 @@ class Jobs:
 
     async def stop(self, drain: float) -> None:
         """Let running code end by itself for ``drain`` seconds, then cancel it."""
-        self._stopping = True
         if self._driving:
             await asyncio.wait(set(self._driving), timeout=drain)
         for task in set(self._driving):
@@ -145,7 +149,7 @@ class Jobs:
 
     async def _go(self, run: Run, epoch: int, tool: Tool | None, questions: list[Question] | None) -> None:
         refusal: RejoinderError | None = None
-        identity = await self._identity(run)
+        identity = await patiently(lambda: self._identity(run))
         if tool is None:
             refusal = ToolNotFoundError(
                 "no worker knows this tool; add it to the manifest, then retry the run"
@@ -190,7 +194,7 @@ class Jobs:
                 return
             except LeaseLostError:
                 log.warning("another worker drives this run", run_id=str(run.id), tool=run.tool)
-                return
+                raise self._not_ours() from None
             except Exception as error:
                 await self._after_error(run, epoch, tool, error, resumed=questions is not None)
                 return
@@ -206,19 +210,20 @@ class Jobs:
         self, run: Run, epoch: int, tool: Tool, error: Exception, *, resumed: bool
     ) -> None:
         public = public_error(error, run.id)
-        author_fault = not isinstance(error, RejoinderError)
+        # A park taken down under a run that still goes on is its process' fault: it was taken for dead meanwhile.
+        author_fault = not isinstance(error, RejoinderError) or isinstance(error, ParkRunTakenDownError)
         starts = run.starts + 1 if not resumed or run.state == "running" else 1
         if author_fault and tool.idempotent and starts < self._settings.rejoinder_run_max_starts:
-            if await patiently(lambda: self._runs.release(run.id, epoch, public.as_problem())):
-                raise Later(self._back_off(starts - 1), "the tool raised an error")
-            return
+            if not await patiently(lambda: self._runs.release(run.id, epoch, stored_error(public))):
+                raise self._not_ours()
+            raise Later(self._back_off(starts - 1), "the tool raised an error")
         # After an answer, an unknown amount may have been done with it: an operator looks before it is done again.
         await self._finish_failed(run, epoch, public, held=author_fault and resumed)
 
     async def _after_cancel(self, run: Run, epoch: int, tool: Tool, driving: asyncio.Task[RunResult]) -> None:
-        if not self._stopping:
-            # Cancelled from outside the worker's own stop: the queue is being torn down around us.
-            driving.cancel()
+        # Where the queue is torn down around us the code still runs: it must have ended before its end is written.
+        driving.cancel()
+        await asyncio.wait({driving})
         if tool.idempotent:
             await asyncio.shield(
                 self._runs.release(run.id, epoch, {"code": "worker-stopped", "error": "Its worker stopped."})
@@ -230,20 +235,25 @@ class Jobs:
     async def _finish_failed(
         self, run: Run, epoch: int, error: RejoinderError, *, held: bool, code: str | None = None
     ) -> None:
-        body = {"code": code or error.code, "error": error.message}
-        if error.field is not None:
-            body["field"] = error.field
+        body = stored_error(error, code=code)
         finished, withdrawn = await patiently(
             lambda: self._runs.finish(run.id, epoch, "failed", held=held, error=body)
         )
         await pause.here("run.finished")
         self._told(run, "failed", finished, withdrawn)
 
+    def _not_ours(self) -> Later:
+        # The queue would complete this job although another worker holds it by now, and if that one died then, nobody
+        # would take its run over. The job comes back instead, and finds what has become of the run.
+        return Later(
+            timedelta(seconds=self._settings.rejoinder_stale_seconds), "another worker drives this run"
+        )
+
     def _told(self, run: Run, state: str, finished: bool, withdrawn: list[UUID]) -> None:
         if not finished:
             metrics.fenced.inc()
             log.warning("another worker drives this run; its end was not written", run_id=str(run.id))
-            return
+            raise self._not_ours()
         metrics.runs.labels(state).inc()
         self._signals.tell(s.EVENTS, s.run(run.id), *(s.question(one) for one in withdrawn))
 

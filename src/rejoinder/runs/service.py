@@ -19,7 +19,7 @@ from rejoinder.contract.settings import Settings
 from rejoinder.observe.logs import get_logger
 from rejoinder.observe.metrics import metrics
 from rejoinder.observe.tracing import span, stored_context
-from rejoinder.runs.driver import Driver, patiently, public_error
+from rejoinder.runs.driver import Driver, patiently, public_error, stored_error
 from rejoinder.runs.manifest import Registry
 from rejoinder.runs.outcome import RunResult
 from rejoinder.runs.tools import Tool
@@ -119,14 +119,14 @@ class RunService:
                 raise
             except Exception as fault:
                 public = public_error(fault, run_id)
-                state, error = "failed", {"code": public.code, "error": public.message}
+                state, error = "failed", stored_error(public)
                 raise public from fault
             finally:
                 metrics.runs.labels(state).inc()
                 # A run that never asked has no row: its line in the request log is its record.
-                if asker.new_run is None and not parked and keep_result:
+                if asker.has_asked and not parked and keep_result:
                     await self._keep(asker, state, value, error)
-                elif asker.new_run is None and not parked:
+                elif asker.has_asked and not parked:
                     self._ends.append((run_id, asker.epoch, state, error))
                     self._wake.set()
 
@@ -212,16 +212,16 @@ class RunService:
         self._signals.tell(s.run(asker.run_id), s.EVENTS, *(s.question(one) for one in withdrawn))
 
     async def _end_now(self, asker: Asker, state: RunState, error: dict[str, Any]) -> None:
-        if asker.new_run is not None:
+        """The caller is gone: end the run at once, after the record of a question that may be under way."""
+        if not asker.has_asked:
             return
-        writing = asyncio.create_task(self._runs.finish(asker.run_id, asker.epoch, state, error=error))
-        try:
-            _, withdrawn = await asyncio.shield(writing)
-        except NotReadyError:
-            self._ends.append((asker.run_id, asker.epoch, state, error))
-            self._wake.set()
-            return
-        self._signals.tell(s.EVENTS, *(s.question(one) for one in withdrawn))
+
+        async def end() -> None:
+            await asker.written()
+            _, withdrawn = await self._runs.finish(asker.run_id, asker.epoch, state, error=error)
+            self._signals.tell(s.EVENTS, *(s.question(one) for one in withdrawn))
+
+        await self._asks.finally_(end)
 
     async def _write_ends(self) -> None:
         while True:
@@ -233,7 +233,9 @@ class RunService:
                 await asyncio.sleep(0.2)
                 self._wake.set()
             except Exception:
-                log.exception("the ends of some runs were not written")
+                log.exception("the ends of some runs were not written; they are tried again")
+                await asyncio.sleep(1)
+                self._wake.set()
 
     async def _flush_ends(self) -> None:
         ends, self._ends = self._ends, []
@@ -241,7 +243,7 @@ class RunService:
             return
         try:
             withdrawn = await self._runs.finish_many(ends)
-        except NotReadyError:
+        except Exception:
             self._ends = ends + self._ends
             raise
         if withdrawn:
