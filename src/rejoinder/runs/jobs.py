@@ -49,7 +49,7 @@ class Keys(Protocol):
         ...
 
 
-class Later(Exception):  # noqa: N818 - not a fault
+class Later(Exception):
     """The job must come back after ``delay``."""
 
     def __init__(self, delay: timedelta, reason: str) -> None:
