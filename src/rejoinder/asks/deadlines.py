@@ -90,6 +90,7 @@ class Deadlines:
             sleep = min(sleep, max(self._soonest - time.monotonic(), 0.0))
             self._planned = time.monotonic() + sleep
             try:
-                await asyncio.wait_for(self._wake.wait(), sleep)
+                async with asyncio.timeout(sleep):
+                    await self._wake.wait()
             except TimeoutError:
                 pass

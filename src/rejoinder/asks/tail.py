@@ -78,7 +78,8 @@ class Subscriber:
 
     async def next(self, seconds: float) -> bytes | None:
         try:
-            frame = await asyncio.wait_for(self._queue.get(), seconds)
+            async with asyncio.timeout(seconds):
+                frame = await self._queue.get()
         except TimeoutError:
             return None
         if self._overrun is not None:
@@ -151,7 +152,9 @@ class Tail:
     async def _run(self) -> None:
         while True:
             try:
-                await asyncio.wait_for(self._wake.wait(), self._poll)
+                # Not wait_for: on Python 3.11 it loses a cancellation that comes together with the event.
+                async with asyncio.timeout(self._poll):
+                    await self._wake.wait()
             except TimeoutError:
                 pass
             self._wake.clear()

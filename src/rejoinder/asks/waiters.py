@@ -71,7 +71,10 @@ class Waiters:
     async def _run(self) -> None:
         while True:
             try:
-                await asyncio.wait_for(self._wake.wait(), self._poll)
+                # Not asyncio.wait_for: in Python 3.11 it swallows a cancellation that meets the wake, and a loop
+                # like this one would then never stop.
+                async with asyncio.timeout(self._poll):
+                    await self._wake.wait()
             except TimeoutError:
                 self._changed.update(self._futures)
             self._wake.clear()
