@@ -1,0 +1,42 @@
+"""Texts by which an agent says that it has nothing to say. They are never shown and never written.
+
+Recorded (s07_noreply, t02_noreply): the text streams as `NO_R`, `NO_REP`, `NO_REPLY` on the agent's stream and
+is then taken back by an empty `replace`; the chat stream never carries it and the history hides its row. So a
+text that may still become a sentinel is held until it is either more than one or the run's end.
+"""
+
+from __future__ import annotations
+
+SENTINELS = ("NO_REPLY", "ANNOUNCE_SKIP")
+_LOWER = tuple(word.lower() for word in SENTINELS)
+_LONGEST = max(map(len, SENTINELS))
+
+
+def is_sentinel(text: str) -> bool:
+    """Whether the text is nothing but a sentinel, whatever its case and the blanks around it."""
+    return text.strip().lower() in _LOWER
+
+
+def may_become_sentinel(text: str) -> bool:
+    """Whether the text is a sentinel or the beginning of one. Blank text is neither."""
+    line = text.strip().lower()
+    return bool(line) and len(line) <= _LONGEST and any(word.startswith(line) for word in _LOWER)
+
+
+def held_from(text: str) -> int:
+    """Where the part of a growing text begins that must not be shown yet; `len(text)` if all may be.
+
+    Only the last line can be one: a sentinel stands on a line of its own.
+    """
+    body = text.rstrip()
+    start = body.rfind("\n") + 1
+    if not may_become_sentinel(body[start:]):
+        return len(text)
+    return len(body[:start].rstrip())
+
+
+def without_sentinel(text: str) -> str:
+    """The text with a sentinel on its last line taken away (all of it, if it is nothing else)."""
+    body = text.rstrip()
+    start = body.rfind("\n") + 1
+    return body[:start].rstrip() if is_sentinel(body[start:]) else text
