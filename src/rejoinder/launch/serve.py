@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import ipaddress
 import logging
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from rejoinder.access.gate import refuse_open_gate
 from rejoinder.contract.errors import ConfigurationError
 from rejoinder.contract.settings import Settings
-from rejoinder.launch.drain import App, Drain
 from rejoinder.launch.exposed import chosen_manifest, registry_of
 from rejoinder.launch.limits import ENOUGH, raise_open_files
 from rejoinder.launch.stopping import Stop
@@ -24,8 +23,6 @@ from rejoinder.observe.logs import configure, get_logger
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-
-    from rejoinder.node import Node
 
 log = get_logger("serve")
 
@@ -94,26 +91,6 @@ def _not_bound(error: OSError, host: str, port: int) -> ConfigurationError:
     )
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address bound to ``host``."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def check_gate(settings: Settings, host: str) -> None:
-    """Raises ConfigurationError where everybody on the network could act without a key."""
-    if not settings.access_control_enable and not is_loopback(host):
-        raise ConfigurationError(
-            f"ACCESS_CONTROL_ENABLE is off, and --host {host} can be reached by other machines: anybody there could "
-            "answer every question. Turn access control on, or use --host 127.0.0.1.",
-            field="host",
-        )
-
-
 def open_files() -> None:
     """Raise the limit of open files, and say so where it stays low."""
     limit = raise_open_files()
@@ -126,10 +103,10 @@ def open_files() -> None:
 
 @asynccontextmanager
 async def serving(
-    app: App, address: Address, *, grace: float, forwarded_allow_ips: str | None = None
+    app: Any, address: Address, *, on_stop: Callable[[], None], forwarded_allow_ips: str | None = None
 ) -> AsyncIterator[None]:
-    """Serve ``app`` while the block runs. On leaving: take no more connections, end the streams, give other requests
-    ``grace`` seconds, then answer them with a 503. Proxies' headers are believed only from ``forwarded_allow_ips``.
+    """Serve ``app`` while the block runs. On leaving: take no more connections, call ``on_stop`` to end the requests
+    that wait, and give the rest three seconds. Proxies' headers are believed only from ``forwarded_allow_ips``.
     """
     import uvicorn
 
@@ -138,11 +115,11 @@ async def serving(
         def capture_signals(self) -> Iterator[None]:
             yield  # signals are this process' own affair, not its server's
 
-    drain = Drain(app)
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    for name in ("uvicorn", "uvicorn.error"):
+        logging.getLogger(name).setLevel(logging.WARNING)
     server = Server(
         uvicorn.Config(
-            drain,
+            app,
             http="httptools" if os.name == "posix" else "auto",
             ws="none",
             log_config=None,
@@ -165,10 +142,8 @@ async def serving(
             await asyncio.sleep(0.005)
         yield
     finally:
-        for listening in getattr(server, "servers", []):
-            listening.close()
-        await drain.stop(grace)
         server.should_exit = True
+        on_stop()
         await running
 
 
@@ -176,26 +151,23 @@ async def serve(host: str, port: int, manifest: Path | None, forwarded_allow_ips
     """Run the doors against REJOINDER_DATABASE_URL until told to stop."""
     settings = Settings.load()
     configure(settings.rejoinder_log_level, settings.rejoinder_log_format)
-    check_gate(settings, host)
+    refuse_open_gate(settings, host)
     open_files()
     chosen = chosen_manifest(manifest)
     registry = registry_of(chosen)
     if chosen is None:
-        log.warning(
-            "no manifest was given, so no tools are exposed; name one with --manifest or REJOINDER_MANIFEST"
-        )
+        log.warning("no tools are exposed: name a manifest with --manifest or REJOINDER_MANIFEST")
     address = bind(host, port)
+    from rejoinder.doors.app import create_app
     from rejoinder.node import Node
 
     node = Node(settings, registry, "server")
     stop = Stop()
     await node.start()
     try:
+        app = create_app(node)
         async with serving(
-            doors(node),
-            address,
-            grace=settings.tai_tool_runs_shutdown_drain_seconds,
-            forwarded_allow_ips=forwarded_allow_ips,
+            app, address, on_stop=app.state.blocking.stop, forwarded_allow_ips=forwarded_allow_ips
         ):
             log.info("server ready", url=address.url, tools=len(registry))
             await stop.wait()
@@ -203,9 +175,3 @@ async def serve(host: str, port: int, manifest: Path | None, forwarded_allow_ips
     finally:
         await node.stop()
     log.info("server stopped")
-
-
-def doors(node: Node) -> App:
-    from rejoinder.doors.app import create_app
-
-    return create_app(node)

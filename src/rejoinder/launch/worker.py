@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rejoinder.contract.settings import Settings
-from rejoinder.launch.drain import App, Message, Receive, Scope, Send
 from rejoinder.launch.exposed import chosen_manifest, registry_of
 from rejoinder.launch.serve import bind, open_files, serving
 from rejoinder.launch.stopping import Stop
 from rejoinder.observe.logs import configure, get_logger
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
     from rejoinder.node import Node
 
 log = get_logger("worker")
@@ -28,9 +29,7 @@ async def work(manifest: Path | None, health_host: str, health_port: int | None)
     chosen = chosen_manifest(manifest)
     registry = registry_of(chosen)
     if chosen is None:
-        log.warning(
-            "no manifest was given: this worker knows no tools; name one with --manifest or REJOINDER_MANIFEST"
-        )
+        log.warning("this worker knows no tools: name a manifest with --manifest or REJOINDER_MANIFEST")
     address = bind(health_host, health_port) if health_port is not None else None
     from rejoinder.node import Node
 
@@ -40,7 +39,7 @@ async def work(manifest: Path | None, health_host: str, health_port: int | None)
     try:
         async with AsyncExitStack() as stack:
             if address is not None:
-                await stack.enter_async_context(serving(health(node), address, grace=1))
+                await stack.enter_async_context(serving(health(node), address, on_stop=lambda: None))
             log.info("worker ready", tools=len(registry), health=address.url if address else None)
             await stop.wait()
             log.info("worker stopping")
@@ -49,7 +48,7 @@ async def work(manifest: Path | None, health_host: str, health_port: int | None)
     log.info("worker stopped")
 
 
-def health(node: Node) -> App:
+def health(node: Node) -> ASGIApp:
     """``/health``, ``/ready`` and ``/metrics`` and nothing else."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -78,7 +77,7 @@ def health(node: Node) -> App:
 
 async def _lifespan(receive: Receive, send: Send) -> None:
     while True:
-        message: Message = await receive()
+        message = await receive()
         await send({"type": f"{message['type']}.complete"})
         if message["type"] == "lifespan.shutdown":
             return
