@@ -51,3 +51,9 @@ def unstorable_text(text: str) -> str | None:
     except UnicodeEncodeError:
         return "it holds a lone surrogate"
     return None
+
+
+def storable_text(text: str, cap: int) -> str:
+    """Text made storable: NUL and lone surrogates are shown as U+FFFD, what is over ``cap`` characters is cut."""
+    clean = text.replace("\x00", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return clean if len(clean) <= cap else clean[: cap - 1] + "…"

@@ -74,6 +74,10 @@ async def _prepare(connection: Connection) -> None:
     await connection.set_type_codec("jsonb", encoder=encode, decoder=decode, schema="pg_catalog")
 
 
+async def _leave_as_is(_connection: Any) -> None:
+    """Nothing of ours changes a pooled session; resetting one would cost a round trip after every statement."""
+
+
 def _check_url(url: str) -> None:
     try:
         scheme = urlsplit(url).scheme
@@ -107,6 +111,7 @@ class Database:
                 max_size=self._size,
                 server_settings=self._settings,
                 init=_prepare,
+                reset=_leave_as_is,
                 timeout=10,
                 max_inactive_connection_lifetime=0,
             )
@@ -119,7 +124,8 @@ class Database:
         pool, self._pool = self._pool, None
         if pool is not None:
             try:
-                await asyncio.wait_for(pool.close(), 5)
+                async with asyncio.timeout(5):
+                    await pool.close()
             except (TimeoutError, *AWAY):
                 pool.terminate()
 

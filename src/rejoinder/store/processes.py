@@ -52,8 +52,10 @@ class ThisProcess:
 
 async def bury_dead(database: Database, *, stale: float, half_open: float) -> list[tuple[UUID, list[UUID]]]:
     """Processes found dead, each with the questions that were withdrawn for it."""
-    rows = await database.rows(_sql.bury_dead, timedelta(seconds=stale), timedelta(seconds=half_open))
-    return [(row["process_id"], list(row["withdrawn"] or ())) for row in rows]
+    buried: list[tuple[UUID, list[UUID]]] = []
+    while row := await database.row(_sql.bury_dead, timedelta(seconds=stale), timedelta(seconds=half_open)):
+        buried.append((row["process_id"], list(row["withdrawn"] or ())))
+    return buried
 
 
 async def alive(database: Database) -> list[dict[str, Any]]:

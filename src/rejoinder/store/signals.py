@@ -143,6 +143,8 @@ class Signals:
                 log.warning("notification connection lost")
             except (NotReadyError, *AWAY) as error:
                 log.warning("notification connection refused", error=type(error).__name__)
+            except Exception:
+                log.exception("the notification connection failed")
             self._ready.clear()
             await self._drop()
             await asyncio.sleep(RECONNECT_SECONDS)
@@ -166,7 +168,8 @@ class Signals:
         if connection is None or connection.is_closed():
             return
         try:
-            await asyncio.wait_for(connection.close(), 1)
+            async with asyncio.timeout(1):
+                await connection.close()
         except AWAY:
             connection.terminate()
 
@@ -179,6 +182,8 @@ class Signals:
             except NotReadyError:
                 # Whoever waits re-reads on reconnect and polls as the floor.
                 log.warning("signals not sent")
+            except Exception:
+                log.exception("signals could not be sent")
 
     async def _send_once(self) -> None:
         if not self._outgoing:

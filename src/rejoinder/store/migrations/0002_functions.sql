@@ -10,6 +10,11 @@ CREATE FUNCTION rejoinder.enqueue_v1(p_entrypoint text, p_key text, p_payload uu
     VALUES (0, p_entrypoint, convert_to(p_payload::text, 'UTF8'), p_key, 'queued')
 $$;
 
+-- The advisory lock that stands between a process' asking and its end.
+CREATE FUNCTION rejoinder.asking_key_v1(p_process uuid) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
+    SELECT hashtextextended(p_process::text, 7355608)
+$$;
+
 -- Record a question, with the run it belongs to and the park it joins, or say why not.
 -- status: recorded | limit | fenced | past
 CREATE FUNCTION rejoinder.record_question_v1(
@@ -23,9 +28,17 @@ DECLARE
     v_now timestamptz := rejoinder.clock();
     v_deadline timestamptz := COALESCE(p_expiry_at, v_now + p_timeout);
     v_slot integer;
+    v_new integer := 0;
 BEGIN
     IF v_deadline <= v_now THEN
         RETURN QUERY SELECT 'past', v_now, v_deadline;
+        RETURN;
+    END IF;
+    -- The end of a process waits for the questions that it is just asking, and what comes after it is refused:
+    -- otherwise a process that woke from a long pause could leave one that nobody would ever withdraw.
+    PERFORM pg_advisory_xact_lock_shared(rejoinder.asking_key_v1(p_owner));
+    IF EXISTS (SELECT FROM rejoinder.process p WHERE p.id = p_owner AND p.ended_at IS NOT NULL) THEN
+        RETURN QUERY SELECT 'fenced', v_now, v_deadline;
         RETURN;
     END IF;
     IF p_new_run IS NOT NULL THEN
@@ -35,6 +48,7 @@ BEGIN
                 (p_new_run ->> 'key_id')::uuid, p_owner, p_epoch, 1, (p_new_run ->> 'idempotent')::boolean,
                 p_new_run ->> 'trace', v_now)
         ON CONFLICT (id) DO NOTHING;
+        GET DIAGNOSTICS v_new = ROW_COUNT;
     END IF;
     -- FOR SHARE: a claim that raises the epoch waits for this question, and this question for the claim.
     PERFORM 1 FROM rejoinder.run r WHERE r.id = p_run_id AND r.epoch = p_epoch AND r.state = 'running' FOR SHARE;
@@ -50,6 +64,9 @@ BEGIN
              LIMIT 1 FOR UPDATE SKIP LOCKED)
         RETURNING s.n INTO v_slot;
         IF v_slot IS NULL THEN
+            IF v_new > 0 THEN
+                DELETE FROM rejoinder.run r WHERE r.id = p_run_id;
+            END IF;
             RETURN QUERY SELECT 'limit', v_now, v_deadline;
             RETURN;
         END IF;
@@ -90,6 +107,7 @@ DECLARE
     v_closed uuid[];
     v_kill uuid[];
     v_complete uuid[];
+    v_taken uuid[];
 BEGIN
     SELECT array_agg(DISTINCT q.park_id ORDER BY q.park_id), array_agg(DISTINCT q.run_id ORDER BY q.run_id)
       INTO v_parks, v_runs FROM rejoinder.question q WHERE q.id = ANY (p_ids) AND q.park_id IS NOT NULL;
@@ -135,12 +153,12 @@ BEGIN
                  WHERE q.id = ANY (v_closed) AND q.park_id IS NOT NULL GROUP BY q.park_id) n
          WHERE p.id = n.park_id;
         IF v_kill IS NOT NULL THEN
-            PERFORM rejoinder.kill_parks_v1(v_kill, p_verdict, p_by);
+            v_taken := rejoinder.kill_parks_v1(v_kill, p_verdict, p_by);
         END IF;
         v_complete := rejoinder.complete_parks_v1(v_parks);
     END IF;
     RETURN QUERY SELECT q.id, q.run_id, q.park_id, COALESCE(q.park_id = ANY (v_complete), false)
-                   FROM rejoinder.question q WHERE q.id = ANY (v_closed);
+                   FROM rejoinder.question q WHERE q.id = ANY (v_closed || v_taken);
 END $$;
 
 -- A park that is sealed and has nothing open gets its one resumption and the job that carries it.
@@ -164,11 +182,13 @@ BEGIN
     RETURN v_done;
 END $$;
 
--- The end of a killed park: its run ends without being resumed, its open siblings are withdrawn.
-CREATE FUNCTION rejoinder.kill_parks_v1(p_ids uuid[], p_verdict text, p_by text) RETURNS void LANGUAGE plpgsql AS $$
+-- The end of a killed park: its run ends without being resumed, and whatever else that run asked is withdrawn, a
+-- question that blocks it too. Returns what was withdrawn.
+CREATE FUNCTION rejoinder.kill_parks_v1(p_ids uuid[], p_verdict text, p_by text) RETURNS uuid[] LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     v_ids uuid[];
+    v_runs uuid[];
     v_siblings uuid[];
 BEGIN
     WITH killed AS (
@@ -196,12 +216,14 @@ BEGIN
         UPDATE rejoinder.resume s SET finished_at = rejoinder.clock()
           FROM ended e WHERE s.run_id = e.id AND s.finished_at IS NULL
     )
-    SELECT array_agg(k.id) INTO v_ids FROM killed k;
+    SELECT (SELECT array_agg(k.id) FROM killed k), (SELECT array_agg(e.id) FROM ended e) INTO v_ids, v_runs;
     SELECT array_agg(q.id ORDER BY q.id) INTO v_siblings
-      FROM rejoinder.question q WHERE q.park_id = ANY (v_ids) AND q.state = 'pending';
+      FROM rejoinder.question q
+     WHERE q.state = 'pending' AND (q.park_id = ANY (v_ids) OR q.park_id IS NULL AND q.run_id = ANY (v_runs));
     IF v_siblings IS NOT NULL THEN
         PERFORM rejoinder.close_questions_v1(v_siblings, 'cancelled', p_by, NULL, 'run ended', NULL, NULL, NULL);
     END IF;
+    RETURN v_siblings;
 END $$;
 
 -- Deadlines that have passed, one batch. One process at a time: the others find the lock taken and do nothing.
@@ -446,7 +468,8 @@ BEGIN
 END $$;
 
 -- Processes that are dead: session lock free AND beat stale, or a beat so old that the lock of a half-open
--- connection no longer counts. One statement marks each, withdraws its questions and ends the runs that cannot go on.
+-- connection no longer counts. One call marks one of them, withdraws its questions and ends the runs that cannot go
+-- on; call again until none is returned.
 CREATE FUNCTION rejoinder.bury_dead_v1(p_stale interval, p_half_open interval)
 RETURNS TABLE (process_id uuid, withdrawn uuid[]) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -465,6 +488,8 @@ BEGIN
             process_id := d.id;
             withdrawn := v_ids;
             RETURN NEXT;
+            -- One in a transaction: the runs of a second one might stand before the questions of the first.
+            EXIT;
         END IF;
     END LOOP;
 END $$;
@@ -482,6 +507,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
+    PERFORM pg_advisory_xact_lock(rejoinder.asking_key_v1(p_id));
     SELECT array_agg(r.id ORDER BY r.id) INTO v_runs
       FROM rejoinder.run r WHERE r.owner_process = p_id AND r.state = 'running';
     PERFORM 1 FROM rejoinder.run r WHERE r.id = ANY (v_runs) ORDER BY r.id FOR UPDATE;
