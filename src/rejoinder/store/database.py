@@ -71,7 +71,8 @@ def _decode_exactly(text: str) -> Any:
 
 
 async def _prepare(connection: Connection) -> None:
-    await connection.set_type_codec("jsonb", encoder=encode, decoder=decode, schema="pg_catalog")
+    for name in ("json", "jsonb"):
+        await connection.set_type_codec(name, encoder=encode, decoder=decode, schema="pg_catalog")
 
 
 async def _leave_as_is(_connection: Any) -> None:

@@ -108,7 +108,7 @@ CREATE TABLE rejoinder.question (
     mode            text NOT NULL CHECK (mode IN ('sync', 'async')),
     answer_format   text NOT NULL,
     question        text NOT NULL,
-    format_payload  jsonb,
+    format_payload  json,  -- not jsonb, which forgets the order of a form's fields
     media           jsonb,
     audience        text,
     sensitive       boolean NOT NULL DEFAULT false,

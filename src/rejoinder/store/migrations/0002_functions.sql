@@ -19,7 +19,7 @@ $$;
 -- status: recorded | limit | fenced | past
 CREATE FUNCTION rejoinder.record_question_v1(
     p_id uuid, p_run_id uuid, p_epoch bigint, p_new_run jsonb, p_park_id uuid, p_ordinal integer,
-    p_group_id text, p_mode text, p_answer_format text, p_question text, p_format_payload jsonb, p_media jsonb,
+    p_group_id text, p_mode text, p_answer_format text, p_question text, p_format_payload json, p_media jsonb,
     p_audience text, p_sensitive boolean, p_seal_key bytea, p_on_expiry text, p_tool text, p_asked_by text,
     p_owner uuid, p_timeout interval, p_expiry_at timestamptz, p_cap integer, p_cap_kind text
 ) RETURNS TABLE (status text, created_at timestamptz, timeout_at timestamptz) LANGUAGE plpgsql AS $$
