@@ -50,6 +50,9 @@ async def show(visit: Visit) -> Response:
     return visit.draw(
         "audit.html",
         events=found,
+        asked=await visit.node.questions.by_ids(
+            sorted({one.interaction_id for one in found if one.interaction_id})
+        ),
         older=older,
         kinds=KINDS,
         kind=kind,

@@ -40,7 +40,8 @@ class Pane:
     may_answer: bool
     asker: str
     addressed: str | None
-    tool_title: str
+    #: None for the builtin tool: there the asker itself asks.
+    tool_title: str | None
     run: Run | None
     run_line: str | None
     on_lapse: str
@@ -127,7 +128,9 @@ async def _next(visit: Visit, question: Question) -> tuple[Question | None, int]
     return (rest[0], len(rest)) if rest else (None, 0)
 
 
-def _title(visit: Visit, tool: str) -> str:
+def _title(visit: Visit, tool: str) -> str | None:
+    if tool == words.BUILTIN:
+        return None
     try:
         return visit.node.registry.get(tool).title or tool
     except Exception:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from rejoinder.contract.identity import EXPIRY, NO_AUTH, SYSTEM
 from rejoinder.contract.questions import Question
 from rejoinder.store.events import Event
@@ -31,6 +33,32 @@ STANDINGS = {
     "undelivered": "Withdrawn",
     "superseded": "Withdrawn",
 }
+
+
+#: The tool that agents ask with. Its name says nothing: who asks does.
+BUILTIN = "ask"
+
+
+def source(question: Question) -> str:
+    """Who or what asks, in a word."""
+    return who(question.asked_by) if question.tool == BUILTIN else question.tool
+
+
+def short(identifier: str) -> str:
+    """The beginning of a UUID; any other name whole."""
+    try:
+        return str(UUID(identifier))[:8]
+    except ValueError:
+        return identifier
+
+
+def subject(name: str) -> str:
+    """A name at the beginning of a sentence; only words of ours are changed."""
+    return (
+        name[:1].upper() + name[1:]
+        if name in ("you", "somebody", "somebody at this computer", "the deadline")
+        else name
+    )
 
 
 def who(name: str | None, viewer: str | None = None) -> str:
@@ -133,16 +161,14 @@ _REMOVED = {
 def event(one: Event, viewer: str | None = None) -> str:
     """One line of a trail."""
     name = who(one.actor, viewer)
-    name = name[:1].upper() + name[1:] if name in ("you", "somebody", "somebody at this computer") else name
     via = f" {VIA[one.via]}" if one.via in VIA else ""
     if one.kind == "interaction.removed":
         text = _REMOVED.get(one.reason or "", "The question was withdrawn")
     else:
         text = _EVENTS.get(one.kind, one.kind)
-    # The names come from keys that people chose: they are put in last and hold no pattern of ours.
-    return text.replace("{via}", via).replace(
-        "{who}", name if text.startswith("{who}") else name.lower() if name in ("You", "Somebody") else name
-    )
+    # The name comes from a key that somebody named: it is put in last and holds no pattern of ours.
+    name = subject(name) if text.startswith("{who}") else name
+    return text.replace("{via}", via).replace("{who}", name)
 
 
 def reason(one: Event) -> str | None:

@@ -28,7 +28,9 @@ class Asked:
 
 
 @asynccontextmanager
-async def asked(node: Node, question: str = "May I?", *, by: Identity = AGENT, **arguments: Any) -> AsyncIterator[Asked]:
+async def asked(
+    node: Node, question: str = "May I?", *, by: Identity = AGENT, **arguments: Any
+) -> AsyncIterator[Asked]:
     """A call that waits for its answer. It is cancelled, if nobody answered, at the end."""
     known = {one.id for one in await node.asks.page(by=AGENT, limit=200)}
     tool = arguments.pop("tool", "ask")

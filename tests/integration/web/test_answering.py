@@ -48,7 +48,9 @@ async def test_yes_and_no(database_url: str) -> None:
             async with asked(node, answer_format="confirm") as one:
                 page = await (await browser.get(one.path)).answer_form.press(word)
                 assert await one.result() is value
-                assert f"The answer {word}" in page.text.replace("The answer", "The answer ").replace("  ", " ")
+                assert f"The answer {word}" in page.text.replace("The answer", "The answer ").replace(
+                    "  ", " "
+                )
 
 
 async def test_one_of_a_few_options_is_one_tap(database_url: str) -> None:
