@@ -71,6 +71,8 @@ class Calls:
         self._calls: dict[Key, Call] = {}
         self._watched: dict[UUID, set[asyncio.Event]] = defaultdict(set)
         self._stopping = False
+        #: How many requests hold on to a call or a run now.
+        self.held = 0
         node.signals.hear(s.RUN, self._heard)
 
     def __len__(self) -> int:
@@ -100,7 +102,7 @@ class Calls:
     ) -> Ended | None:
         """Wait for the call's end for so many seconds, and ``tell`` that it goes on from time to time. None: it is
         still going. Being cancelled lets go of the call and does not touch it."""
-        ended = await _hold(call.task, seconds, tell, every)
+        ended = await self._hold(call.task, seconds, tell, every)
         if ended is not None and self._calls.get(call.key) is call:
             # It is told: the next call with these arguments means a new run.
             del self._calls[call.key]
@@ -119,7 +121,7 @@ class Calls:
         await self._node.run_service.get(run_id, by=by)
         watching = asyncio.create_task(self._watch(run_id), name="mcp.watch")
         try:
-            return await _hold(watching, seconds, tell, every)
+            return await self._hold(watching, seconds, tell, every)
         finally:
             watching.cancel()
 
@@ -200,6 +202,27 @@ class Calls:
             if not self._watched[run_id]:
                 del self._watched[run_id]
 
+    async def _hold(
+        self, task: asyncio.Task[Ended], seconds: float, tell: Callable[[], Awaitable[None]], every: float
+    ) -> Ended | None:
+        self.held += 1
+        try:
+            loop = asyncio.get_running_loop()
+            deadline = loop.time() + seconds
+            # The first word goes out early: until then some clients have seen no byte at all.
+            pause = min(1.0, every)
+            while True:
+                # asyncio.wait, not await: a cancelled request must not cancel the call.
+                done, _ = await asyncio.wait({task}, timeout=max(0.0, min(pause, deadline - loop.time())))
+                if done:
+                    return task.result()
+                if loop.time() >= deadline:
+                    return None
+                await tell()
+                pause = every
+        finally:
+            self.held -= 1
+
     def _heard(self, text: str) -> None:
         try:
             events = self._watched.get(UUID(text), ())
@@ -217,24 +240,6 @@ class Calls:
         for i, (ended_at, key) in enumerate(kept):
             if ended_at < too_old or len(kept) - i > MOST_KEPT:
                 del self._calls[key]
-
-
-async def _hold(
-    task: asyncio.Task[Ended], seconds: float, tell: Callable[[], Awaitable[None]], every: float
-) -> Ended | None:
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + seconds
-    # The first word goes out early: until then some clients have seen no byte at all.
-    pause = min(1.0, every)
-    while True:
-        # asyncio.wait, not await: a cancelled request must not cancel the call.
-        done, _ = await asyncio.wait({task}, timeout=max(0.0, min(pause, deadline - loop.time())))
-        if done:
-            return task.result()
-        if loop.time() >= deadline:
-            return None
-        await tell()
-        pause = every
 
 
 def _digest(arguments: dict[str, Any]) -> bytes:

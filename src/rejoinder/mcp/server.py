@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 PATH = "/mcp"
+#: How long a server that stops waits for the last responses to go out.
+LAST_WORDS_SECONDS = 2.0
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -50,7 +52,9 @@ class Door:
         self._node = node
         self._progress_seconds = progress_seconds
         self._calls: Calls | None = None
+        self._closing = False
         self._stop = asyncio.Event()
+        self._going: set[asyncio.Task[Any]] = set()
         self._loading: asyncio.Future[StreamableHTTPSessionManager] | None = None
         self._serving: asyncio.Task[None] | None = None
 
@@ -62,10 +66,13 @@ class Door:
             await self.close()
 
     async def close(self) -> None:
-        """End what is going here, and take nothing new."""
-        self._stop.set()
+        """End what is going here, tell those who hold on to it, and take nothing new."""
+        self._closing = True
         if self._calls is not None:
             await self._calls.stop()
+        if self._going:
+            await asyncio.wait(set(self._going), timeout=LAST_WORDS_SECONDS)
+        self._stop.set()
         if self._serving is not None:
             await asyncio.gather(self._serving, return_exceptions=True)
 
@@ -84,7 +91,13 @@ class Door:
             await _refusal(error)(scope, receive, send)
             return
         scope["rejoinder.identity"] = identity
-        await manager.handle_request(scope, receive, send)
+        task = asyncio.current_task()
+        assert task is not None
+        self._going.add(task)
+        try:
+            await manager.handle_request(scope, receive, send)
+        finally:
+            self._going.discard(task)
 
     def _check_host(self, request: Request) -> None:
         """Against pages that reach a local server through a name of their own, or with a browser's help."""
@@ -107,7 +120,7 @@ class Door:
         raise AuthenticationError()
 
     async def _manager(self) -> StreamableHTTPSessionManager:
-        if self._stop.is_set():
+        if self._closing:
             raise NotReadyError("This server is stopping; call again.")
         if self._loading is None:
             self._loading = asyncio.get_running_loop().create_future()
