@@ -15,6 +15,30 @@ Manifest = Annotated[
 ]
 
 
+def up(
+    *,
+    host: Annotated[str, Parameter(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, Parameter(help="The port to listen on; 0 takes a free one.")] = 8642,
+    data: Annotated[
+        Path | None,
+        Parameter(help="The folder that keeps the database and the owner's key.", env_var="REJOINDER_DATA"),
+    ] = None,
+    manifest: Manifest = None,
+    demo: Annotated[bool, Parameter(help="Expose the demo's tools, and run them on the first start.")] = True,
+    open_browser: Annotated[bool, Parameter(name="--open", help="Open the inbox in a browser.")] = False,
+) -> None:
+    """Start everything on this machine in one process: a Postgres of its own, the inbox, the doors and a worker.
+
+    The first start makes the owner's key and runs a demo that asks you something. Where REJOINDER_DATABASE_URL is
+    set, that Postgres is used instead of the embedded one. Ctrl-C stops it; the next start finds everything again.
+    """
+    from rejoinder.launch.stopping import run
+    from rejoinder.launch.up import Wanted
+    from rejoinder.launch.up import up as start
+
+    run(start(Wanted(host, port, data, manifest, demo, open_browser)))
+
+
 def serve(
     *,
     host: Annotated[str, Parameter(help="The address to listen on.")] = "127.0.0.1",

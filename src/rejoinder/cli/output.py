@@ -8,22 +8,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
-#: Categories of characters that steer a terminal or reorder text: controls, formats, surrogates, line separators.
-_UNSAFE = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
-#: Joiners that scripts need within words; they move nothing else.
-_HARMLESS = frozenset("\u200c\u200d")
-
-
-def clean(text: str, *, keep: str = "") -> str:
-    """The text without control and direction characters, except those in ``keep``."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(c for c in text if c in keep or c in _HARMLESS or unicodedata.category(c) not in _UNSAFE)
-
-
-def one_line(text: str) -> str:
-    """The text on one line: runs of white space become one blank, control characters go."""
-    return clean(" ".join(text.split()))
+from rejoinder.contract.terminal import clean, one_line
 
 
 def fail(message: str) -> None:

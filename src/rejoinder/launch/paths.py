@@ -3,6 +3,7 @@
 pg/             the embedded Postgres (as root: a link, see ``rejoinder.launch.cluster``)
 lock, users     who starts or stops the server, and who uses it
 owner-key       the owner's API key, readable by its owner alone; the command line finds it
+up              held by the ``rejoinder up`` that runs on this folder
 endpoint.json   ``{"url": ...}``, written by ``rejoinder up``: what the command line talks to
 """
 
@@ -20,6 +21,8 @@ from rejoinder.contract.errors import ConfigurationError
 VARIABLE = "REJOINDER_DATA"
 #: What root uses: its server runs as another system user, who must be able to pass through every parent.
 ROOT_FOLDER = Path("/var/lib/rejoinder")
+#: What ``make up`` uses, in the folder of the project.
+PROJECT_FOLDER = ".data"
 
 
 def default_folder() -> Path:
@@ -31,6 +34,23 @@ def default_folder() -> Path:
     if os.path.isabs(base):
         return Path(base) / "rejoinder"
     return Path.home() / ".local" / "share" / "rejoinder"
+
+
+def found_folder() -> DataFolder:
+    """The data folder that the command line talks to: REJOINDER_DATA, else the ``.data`` of the project that we stand
+    in where an ``up`` made one for this user, else the default one."""
+    if os.environ.get(VARIABLE):
+        return DataFolder.choose()
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        key = folder / PROJECT_FOLDER / "owner-key"
+        try:
+            # Somebody else's folder must not decide whom we talk to.
+            if key.stat().st_uid == os.getuid():
+                return DataFolder(key.parent)
+        except (OSError, AttributeError):
+            continue
+    return DataFolder.choose()
 
 
 @dataclass(frozen=True)
