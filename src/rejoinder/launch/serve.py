@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import math
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from rejoinder.access.gate import refuse_open_gate
 from rejoinder.contract.errors import ConfigurationError
 from rejoinder.contract.settings import Settings
+from rejoinder.launch.drain import Drain
 from rejoinder.launch.exposed import chosen_manifest, registry_of
 from rejoinder.launch.limits import ENOUGH, raise_open_files
 from rejoinder.launch.stopping import Stop
@@ -103,10 +105,10 @@ def open_files() -> None:
 
 @asynccontextmanager
 async def serving(
-    app: Any, address: Address, *, on_stop: Callable[[], None], forwarded_allow_ips: str | None = None
+    app: Any, address: Address, *, grace: float, forwarded_allow_ips: str | None = None
 ) -> AsyncIterator[None]:
-    """Serve ``app`` while the block runs. On leaving: take no more connections, call ``on_stop`` to end the requests
-    that wait, and give the rest three seconds. Proxies' headers are believed only from ``forwarded_allow_ips``.
+    """Serve ``app`` while the block runs. On leaving: take no more connections, end the streams, give other requests
+    ``grace`` seconds, then answer them with a 503. Proxies' headers are believed only from ``forwarded_allow_ips``.
     """
     import uvicorn
 
@@ -115,11 +117,12 @@ async def serving(
         def capture_signals(self) -> Iterator[None]:
             yield  # signals are this process' own affair, not its server's
 
+    drain = Drain(app)
     for name in ("uvicorn", "uvicorn.error"):
         logging.getLogger(name).setLevel(logging.WARNING)
     server = Server(
         uvicorn.Config(
-            app,
+            drain,
             http="httptools" if os.name == "posix" else "auto",
             ws="none",
             log_config=None,
@@ -129,7 +132,7 @@ async def serving(
             proxy_headers=forwarded_allow_ips is not None,
             forwarded_allow_ips=forwarded_allow_ips,
             timeout_keep_alive=30,
-            timeout_graceful_shutdown=3,
+            timeout_graceful_shutdown=math.ceil(grace) + 5,
             lifespan="on",
         )
     )
@@ -143,7 +146,7 @@ async def serving(
         yield
     finally:
         server.should_exit = True
-        on_stop()
+        await drain.stop(grace)
         await running
 
 
@@ -165,9 +168,11 @@ async def serve(host: str, port: int, manifest: Path | None, forwarded_allow_ips
     stop = Stop()
     await node.start()
     try:
-        app = create_app(node)
         async with serving(
-            app, address, on_stop=app.state.blocking.stop, forwarded_allow_ips=forwarded_allow_ips
+            create_app(node),
+            address,
+            grace=settings.tai_tool_runs_shutdown_drain_seconds,
+            forwarded_allow_ips=forwarded_allow_ips,
         ):
             log.info("server ready", url=address.url, tools=len(registry))
             await stop.wait()

@@ -89,8 +89,8 @@ async def _run(
 ) -> None:
     from rejoinder.doors.app import create_app
 
-    app = create_app(node)
-    async with serving(app, address, on_stop=app.state.blocking.stop):
+    grace = node.settings.tai_tool_runs_shutdown_drain_seconds
+    async with serving(create_app(node), address, grace=grace):
         data.write_endpoint(address.url)
         try:
             first = await _first_runs(node, owner) if wanted.demo and manifest is None else False

@@ -39,7 +39,7 @@ async def work(manifest: Path | None, health_host: str, health_port: int | None)
     try:
         async with AsyncExitStack() as stack:
             if address is not None:
-                await stack.enter_async_context(serving(health(node), address, on_stop=lambda: None))
+                await stack.enter_async_context(serving(health(node), address, grace=0))
             log.info("worker ready", tools=len(registry), health=address.url if address else None)
             await stop.wait()
             log.info("worker stopping")
