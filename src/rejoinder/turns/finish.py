@@ -104,7 +104,8 @@ def _with_closing(live: list[Item], told: list[Item], *, trusted: bool) -> list[
     if whole == end or (trusted and end and whole.endswith(end)):
         return live
     # Lost frames: the streamed stretches the closing text has are kept in place, the rest of it comes last.
-    rest, kept = closing, []
+    rest = closing
+    kept: list[Item] = []
     for item in live:
         if not isinstance(item, Text):
             kept.append(item)

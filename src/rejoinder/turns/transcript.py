@@ -28,6 +28,8 @@ from rejoinder.turns.sentinels import without_sentinel
 
 Row = Mapping[str, Any]
 
+HIDDEN_INPUT = "announce:"
+"""How the ids of runs begin whose input row is hidden from the history."""
 RECOVERY_TOOL = "main_session_restart_recovery"
 _CLI = "cli-assistant:"
 _POSTED = "cron-current-completion:"
@@ -107,21 +109,21 @@ def blocks_of(row: Row) -> list[Row]:
     return [block for block in content if isinstance(block, Mapping)] if isinstance(content, list) else []
 
 
-def runs_in(rows: Sequence[Row]) -> list[RunRows]:
-    """Every run the history knows, oldest first, each with its own rows; repeated run ids are parted."""
-    found: list[tuple[str, str | None, list[Row], bool, bool]] = []
-    current: dict[str, int] = {}
+def runs_in(rows: Sequence[Row], session_id: str | None = None) -> list[RunRows]:
+    """Every run the history knows, oldest first, each with its own rows.
+
+    session_id: the session's id; a run of that id is another run after each new input.
+    """
+    found: list[_Found] = []
+    newest: dict[str, _Found] = {}
     calls: dict[str, str] = {}
+    taken: set[str] = set()
     waiting: str | None = None
     recovery = False
     for row in _unique(rows):
         if is_input(row):
             if steered_into(row) is None:
                 waiting, recovery = input_id(key_of(row)), is_recovery(row)
-                # A run id that comes back after a new input is another run of that id.
-                current = {
-                    run: place for run, place in current.items() if waiting is None or found[place][1] == run
-                }
             continue
         run = run_of(row) or calls.get(str(row.get("toolCallId")))
         if run is None:
@@ -129,26 +131,34 @@ def runs_in(rows: Sequence[Row]) -> list[RunRows]:
         for block in blocks_of(row):
             if block.get("type") == "toolCall" and block.get("id"):
                 calls[str(block["id"])] = run
-        if run not in current:
-            posted = is_posted(row)
-            asked = None if posted else waiting
-            if asked is not None and asked != run and any(asked == other[1] for other in found):
-                asked = None  # that input was another run's: this one's is hidden
-            current[run] = len(found)
-            found.append((run, asked, [], recovery and asked is not None, posted))
-        found[current[run]][2].append(row)
-    return [RunRows(run, asked, tuple(own), again, posted) for run, asked, own, again, posted in found]
+        own = newest.get(run)
+        if own is None or (run == session_id and waiting is not None and waiting not in taken):
+            hidden = is_posted(row) or run.startswith(HIDDEN_INPUT) or waiting in taken
+            asked = None if hidden else waiting
+            own = newest[run] = _Found(run, asked, [], recovery and asked is not None, is_posted(row))
+            found.append(own)
+            if asked is not None:
+                taken.add(asked)
+        own.rows.append(row)
+    return [RunRows(own.run_id, own.asked, tuple(own.rows), own.recovery, own.posted) for own in found]
 
 
-def rows_of(rows: Sequence[Row], run_id: str, input_run: str | None = None) -> tuple[Row, ...]:
+@dataclass(slots=True)
+class _Found:
+    run_id: str
+    asked: str | None
+    rows: list[Row]
+    recovery: bool
+    posted: bool
+
+
+def rows_of(
+    rows: Sequence[Row], run_id: str, input_run: str | None = None, session_id: str | None = None
+) -> tuple[Row, ...]:
     """The rows of one run; of a repeated run id, those after the input `input_run` (else the newest)."""
-    named = [run for run in runs_in(rows) if run.run_id == run_id]
-    if input_run is not None:
-        asked = [run for run in named if run.input_run == input_run]
-        if asked:
-            return tuple(row for run in asked for row in run.rows)
-        if len({run.input_run for run in named}) > 1:
-            return ()
+    named = [run for run in runs_in(rows, session_id) if run.run_id == run_id]
+    if len(named) > 1 and input_run is not None:
+        named = [run for run in named if run.input_run == input_run]
     return named[-1].rows if named else ()
 
 
