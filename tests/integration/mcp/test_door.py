@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from itertools import product
 from typing import Any
 
 import httpx2
@@ -12,11 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mcp.shared.exceptions import MCPError
 
+from rejoinder.contract.identity import LOCAL_OWNER
 from rejoinder.runs.ask import ask
-from rejoinder.runs.manifest import Exposed, Registry
 from rejoinder.runs.tools import tool
-from tests.integration.mcp.serving import LEGACY, MODERN, Served, connected, serving
+from tests.integration.mcp.serving import MODERN, Served, connected, serving
 from tests.integration.mcp.test_calls import both, pending_of, text_of
+from tests.integration.nodes import ANN
 from tests.support import client as http_client
 
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
@@ -87,45 +89,37 @@ async def test_results_are_structured_and_text(database_url: str, mode: str) -> 
         assert "hunter2" not in broken.model_dump_json()
 
 
+BAD: list[tuple[str, dict[str, Any], str]] = [
+    ("add", {}, "a"),
+    ("add", {"a": "one"}, "a"),
+    ("add", {"a": 1, "c": 2}, "c"),
+    ("add", {"a": 1, "b": None}, "b"),
+    ("wipe", {"place": "a\x00b"}, "arguments"),
+    ("ask", {"question": ""}, "question"),
+    ("ask", {"question": "?", "answer_format": "select"}, "options"),
+    ("ask", {"question": "?", "mode": "async"}, "expiry_at"),
+    ("check_run", {}, "run_id"),
+    ("check_run", {"run_id": "x"}, "run_id"),
+    ("check_run", {"run_id": 5}, "run_id"),
+    ("check_run", {"run_id": "00000000-0000-0000-0000-000000000000", "wait_seconds": -1}, "wait_seconds"),
+    (
+        "check_run",
+        {"run_id": "00000000-0000-0000-0000-000000000000", "wait_seconds": True},
+        "wait_seconds",
+    ),
+    ("check_run", {"run": "x"}, "arguments"),
+]
+
+
 @both
-@pytest.mark.parametrize(
-    ("name", "arguments", "field"),
-    [
-        ("add", {}, "a"),
-        ("add", {"a": "one"}, "a"),
-        ("add", {"a": 1, "c": 2}, "c"),
-        ("add", {"a": 1, "b": None}, "b"),
-        ("wipe", {"place": "a\x00b"}, "arguments"),
-        ("ask", {"question": ""}, "question"),
-        ("ask", {"question": "?", "answer_format": "select"}, "options"),
-        ("ask", {"question": "?", "mode": "async"}, "expiry_at"),
-        ("check_run", {}, "run_id"),
-        ("check_run", {"run_id": "x"}, "run_id"),
-        ("check_run", {"run_id": 5}, "run_id"),
-        ("check_run", {"run_id": "00000000-0000-0000-0000-000000000000", "wait_seconds": -1}, "wait_seconds"),
-        (
-            "check_run",
-            {"run_id": "00000000-0000-0000-0000-000000000000", "wait_seconds": True},
-            "wait_seconds",
-        ),
-        ("check_run", {"run": "x"}, "arguments"),
-    ],
-)
-async def test_bad_arguments_are_named(
-    database_url: str, mode: str, name: str, arguments: dict[str, Any], field: str
-) -> None:
+async def test_bad_arguments_are_named(database_url: str, mode: str) -> None:
     async with serving(database_url, add, wipe) as served, connected(served, mode) as client:
-        refused = await client.call_tool(name, arguments)
-        assert refused.is_error
-        assert refused.structured_content["field"] == field
-        assert text_of(refused) == refused.structured_content["error"]
-        assert await served.node.asks.count(by=_anybody(), cap=10) == 0
-
-
-def _anybody() -> Any:
-    from tests.integration.nodes import ANN
-
-    return ANN
+        for name, arguments, field in BAD:
+            refused = await client.call_tool(name, arguments)
+            assert refused.is_error, (name, arguments)
+            assert refused.structured_content["field"] == field, (name, arguments)
+            assert text_of(refused) == refused.structured_content["error"]
+        assert await served.node.asks.count(by=ANN, cap=10) == 0
 
 
 async def test_no_arguments_make_a_server_error(database_url: str) -> None:
@@ -154,60 +148,44 @@ async def test_no_arguments_make_a_server_error(database_url: str) -> None:
 
 
 @both
-@pytest.mark.parametrize("name", ["hidden", "", "Add", "__init__", "tools/list"])
-async def test_a_tool_that_is_not_exposed_is_not_called(database_url: str, mode: str, name: str) -> None:
+async def test_a_tool_that_is_not_exposed_is_not_called(database_url: str, mode: str) -> None:
     called = []
 
     @tool(name="hidden")
     def hidden() -> None:
         called.append(1)
 
-    Registry([Exposed(hidden, None)])
+    assert hidden.name == "hidden"
     async with serving(database_url, add) as served, connected(served, mode) as client:
-        with pytest.raises(MCPError, match="No tool of this name is exposed"):
-            await client.call_tool(name, {})
+        for name in ("hidden", "", "Add", "__init__", "tools/list"):
+            with pytest.raises(MCPError, match="No tool of this name is exposed"):
+                await client.call_tool(name, {})
     assert called == []
 
 
-@pytest.mark.parametrize(
-    "authorization",
-    [
-        None,
-        "",
-        "Bearer",
-        "Bearer ",
-        "Bearer rjk_wrong",
-        "Basic b3duZXI6",
-        "bearer rjs_x",
-        "Bearer é",
-        "x" * 9000,
-    ],
-)
-@pytest.mark.parametrize("version", [None, MODERN, "2025-11-25", "nonsense"])
-async def test_without_a_valid_key_nothing_is_told(
-    database_url: str, authorization: str | None, version: str | None
-) -> None:
+NO_KEYS = [None, "", "Bearer", "Bearer rjk_wrong", "Basic b3duZXI6", "bearer rjs_x", "Bearer é", "x" * 9000]
+
+
+async def test_without_a_valid_key_nothing_is_told(database_url: str) -> None:
     async with serving(database_url, add) as served, http_client(served.url) as http:
-        headers: dict[str, Any] = dict(HEADERS)
-        if authorization is not None:
-            headers["authorization"] = authorization.encode("latin-1", "replace")
-        if version is not None:
-            headers["mcp-protocol-version"] = version
-        refused = await http.post("/mcp", json=LIST, headers=headers)
-        assert refused.status_code == 401
-        assert refused.json() == {"error": "Authentication required", "code": "unauthenticated"}
-        assert refused.headers["www-authenticate"].startswith("Bearer")
-        # A browser's session is no way in: any page could use it.
-        session = await http.post("/mcp", json=LIST, headers={**HEADERS, "cookie": "rejoinder=rjc_x"})
-        assert session.status_code == 401
+        for authorization, version in product(NO_KEYS, [None, MODERN, "2025-11-25", "nonsense"]):
+            headers: dict[str, Any] = dict(HEADERS)
+            if authorization is not None:
+                headers["authorization"] = authorization.encode("latin-1")
+            if version is not None:
+                headers["mcp-protocol-version"] = version
+            # A browser's session is no way in: any page could use it.
+            headers["cookie"] = "rejoinder=rjc_x"
+            refused = await http.post("/mcp", json=LIST, headers=headers)
+            assert refused.status_code == 401, (authorization, version)
+            assert refused.json() == {"error": "Authentication required", "code": "unauthenticated"}
+            assert refused.headers["www-authenticate"].startswith("Bearer")
 
 
 async def test_a_revoked_key_is_out_at_once(database_url: str) -> None:
     async with serving(database_url, add) as served:
         key = await served.new_key("short", "read", "write")
         assert (await post(served, key=key)).status_code == 200
-        from rejoinder.contract.identity import LOCAL_OWNER
-
         await served.node.access.revoke_key("short", by=LOCAL_OWNER)
         assert (await post(served, key=key)).status_code == 401
 
@@ -249,38 +227,35 @@ async def test_a_restricted_key_asks_itself_and_sees_its_own_runs(database_url: 
             assert pending_of(still)["run_id"] == own["run_id"]
 
 
-@pytest.mark.parametrize("method", ["GET", "HEAD", "DELETE", "PUT", "PATCH", "OPTIONS"])
-async def test_only_post_is_served(database_url: str, method: str) -> None:
+async def test_only_post_is_served(database_url: str) -> None:
     async with serving(database_url) as served, http_client(served.url, served.key) as http:
-        refused = await http.request(method, "/mcp", headers=HEADERS)
-        assert refused.status_code == 405
-        assert refused.headers["allow"] == "POST"
+        for method in ("GET", "HEAD", "DELETE", "PUT", "PATCH", "OPTIONS"):
+            refused = await http.request(method, "/mcp", headers=HEADERS)
+            assert refused.status_code == 405, method
+            assert refused.headers["allow"] == "POST"
 
 
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
-        ({}, 200),
-        ({"origin": "http://localhost:3000"}, 200),
-        ({"origin": "https://inbox.example"}, 200),
-        ({"host": "inbox.example"}, 200),
-        ({"host": "evil.example"}, 421),
-        ({"host": "127.0.0.1.evil.example:80"}, 421),
-        ({"host": ""}, 421),
-        ({"host": "[:"}, 421),
-        ({"origin": "https://evil.example"}, 403),
-        ({"origin": "null"}, 403),
-        ({"origin": "https://localhost.evil.example"}, 403),
-        ({"host": "evil.example", "origin": "https://evil.example"}, 421),
-    ],
-)
-async def test_pages_of_other_sites_do_not_get_in(
-    database_url: str, headers: dict[str, str], status: int
-) -> None:
-    async with serving(
-        database_url, access_control_enable=False, key="", rejoinder_allowed_hosts="inbox.example"
-    ) as served:
-        assert (await post(served, **headers)).status_code == status
+ORIGINS: list[tuple[dict[str, str], int]] = [
+    ({}, 200),
+    ({"origin": "http://localhost:3000"}, 200),
+    ({"origin": "https://inbox.example"}, 200),
+    ({"host": "inbox.example"}, 200),
+    ({"host": "evil.example"}, 421),
+    ({"host": "127.0.0.1.evil.example:80"}, 421),
+    ({"host": ""}, 421),
+    ({"host": "[:"}, 421),
+    ({"origin": "https://evil.example"}, 403),
+    ({"origin": "null"}, 403),
+    ({"origin": "https://localhost.evil.example"}, 403),
+    ({"host": "evil.example", "origin": "https://evil.example"}, 421),
+]
+
+
+async def test_pages_of_other_sites_do_not_get_in(database_url: str) -> None:
+    settings: dict[str, Any] = {"access_control_enable": False, "rejoinder_allowed_hosts": "inbox.example"}
+    async with serving(database_url, key="", **settings) as served:
+        for headers, status in ORIGINS:
+            assert (await post(served, **headers)).status_code == status, headers
 
 
 async def test_junk_is_refused_as_the_client_s_mistake(database_url: str) -> None:
@@ -328,7 +303,3 @@ async def test_without_sessions_each_message_stands_alone(database_url: str) -> 
         assert "mcp-session-id" not in greeted.headers
         listed = await post(two, key=one.key, **{"mcp-protocol-version": "2025-11-25"})
         assert '"add"' in listed.text
-
-
-def test_both_generations_are_tried() -> None:
-    assert both.args[1] == [MODERN, LEGACY]
