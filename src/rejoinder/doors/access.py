@@ -14,6 +14,7 @@ from rejoinder.contract.errors import BadInputError
 from rejoinder.contract.text import unstorable_text
 from rejoinder.doors.admission import Door, caller_of, identity_of, needs
 from rejoinder.doors.bodies import SMALL, read_object, reply
+from rejoinder.doors.schemas import body, gives
 from rejoinder.node import Node
 
 KEYS = frozenset(("name", "grants", "identity", "owner", "expires_at"))
@@ -22,12 +23,19 @@ KEYS = frozenset(("name", "grants", "identity", "owner", "expires_at"))
 def router(node: Node) -> APIRouter:
     api = APIRouter(route_class=Door, tags=["access"])
 
-    @api.get("/api/keys", openapi_extra=needs("admin"), summary="List the keys")
+    @api.get("/api/keys", openapi_extra=needs("admin", **gives("Keys")), summary="List the keys")
     async def keys(revoked: Annotated[bool, Query()] = False) -> Response:
         """Never their secrets. ``revoked=true`` lists the revoked ones as well."""
         return reply({"items": [key.as_json() for key in await node.access.keys(revoked=revoked)]})
 
-    @api.post("/api/keys", status_code=201, openapi_extra=needs("admin"), summary="Create a key")
+    @api.post(
+        "/api/keys",
+        status_code=201,
+        openapi_extra=needs(
+            "admin", refuses=(400, 404, 408, 409, 413), **body("NewKey"), **gives("CreatedKey", 201)
+        ),
+        summary="Create a key",
+    )
     async def create(request: Request) -> Response:
         """``secret`` is shown this once. With ``owner`` the new key is restricted: it sees and answers only what is
         addressed to its identity, and may do at most what its owner may."""
@@ -42,7 +50,11 @@ def router(node: Node) -> APIRouter:
         )
         return reply({"key": key.as_json(), "secret": secret}, status=201)
 
-    @api.delete("/api/keys/{name}", openapi_extra=needs("admin"), summary="Revoke a key")
+    @api.delete(
+        "/api/keys/{name}",
+        openapi_extra=needs("admin", refuses=(404,), **gives("RevokedKeys")),
+        summary="Revoke a key",
+    )
     async def revoke(request: Request) -> Response:
         """At once, everywhere, with the keys that it owns."""
         name = request.path_params["name"]
@@ -51,7 +63,10 @@ def router(node: Node) -> APIRouter:
         return reply({"revoked": await node.access.revoke_key(name, by=identity_of(request))})
 
     @api.post(
-        "/api/sign-in-links", status_code=201, openapi_extra=needs("any"), summary="Make a sign-in link"
+        "/api/sign-in-links",
+        status_code=201,
+        openapi_extra=needs("any", **gives("SignInLink", 201)),
+        summary="Make a sign-in link",
     )
     async def sign_in_link(request: Request) -> Response:
         """A one-time link that signs a browser in as the caller, good for an hour."""

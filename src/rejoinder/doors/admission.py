@@ -26,15 +26,17 @@ if TYPE_CHECKING:
 
 DoorGrant = Literal["public", "any", "read", "write", "admin", "own"]
 GRANT_KEY = "x-rejoinder-grant"
+REFUSES_KEY = "x-rejoinder-refuses"
 #: The mark of a route whose own code keeps the gate.
 OWN = "rejoinder_own_gate"
 NODE = "rejoinder.node"
 VIA = "http"
 
 
-def needs(grant: DoorGrant, **openapi: Any) -> dict[str, Any]:
-    """The ``openapi_extra`` of a route: its grant, and what else its entry in the OpenAPI document says."""
-    return {GRANT_KEY: grant, **openapi}
+def needs(grant: DoorGrant, *, refuses: tuple[int, ...] = (), **openapi: Any) -> dict[str, Any]:
+    """The ``openapi_extra`` of a route: its grant, the statuses that it may refuse with beside those that every door
+    has, and what else its entry in the OpenAPI document says."""
+    return {GRANT_KEY: grant, REFUSES_KEY: list(refuses), **openapi}
 
 
 async def admit(connection: HTTPConnection, grant: DoorGrant) -> Caller | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import importlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import NoReturn
@@ -17,7 +15,6 @@ from starlette.routing import BaseRoute, Route
 from rejoinder.doors import access, interactions, operations, tool_runs
 from rejoinder.doors.admission import OWN, Door, grant_of
 from rejoinder.doors.answer import Answer
-from rejoinder.doors.blocking import Blocking
 from rejoinder.doors.openapi import document
 from rejoinder.doors.openapi import router as openapi_router
 from rejoinder.doors.requests import Requests
@@ -26,17 +23,15 @@ from rejoinder.doors.stream import Stream
 from rejoinder.mcp.server import Door as McpDoor
 from rejoinder.mcp.server import route as mcp_route
 from rejoinder.node import Node
+from rejoinder.web.pages import routes as pages
 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
 
 def create_app(node: Node, *, lifespan: Lifespan | None = None) -> FastAPI:
     """The application of a node that somebody else starts and stops (``lifespan`` may be that somebody).
-
-    ``app.state.blocking.stop()`` ends the requests that wait, so that a server may stop without waiting for people:
-    blocked callers get 503, streams end. Raises ConfigurationError where a route does not say which grant it takes.
+    Raises ConfigurationError where a route does not say which grant it takes.
     """
-    blocking = Blocking()
     mcp = mcp_route(node)
     assert isinstance(mcp.endpoint, McpDoor)
     app = FastAPI(
@@ -44,11 +39,10 @@ def create_app(node: Node, *, lifespan: Lifespan | None = None) -> FastAPI:
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
-        lifespan=_lifespan(blocking, mcp.endpoint, lifespan),
+        lifespan=_lifespan(mcp.endpoint, lifespan),
         redirect_slashes=False,
     )
     app.state.node = node
-    app.state.blocking = blocking
     app.router.route_class = Door
     # What a door raises is worded in one place, which stands around the routes.
     for kind in (HTTPException, RequestValidationError):
@@ -60,10 +54,10 @@ def create_app(node: Node, *, lifespan: Lifespan | None = None) -> FastAPI:
     # The order is the order of looking: the doors that are called most come first.
     app.router.routes[:] = [
         Route("/api/interactions/{interaction_id}/answer", Answer(node), methods=["POST"]),
-        Route("/api/run-tool", RunTool(node, blocking), methods=["POST"]),
-        Route("/api/interactions/stream", Stream(node, blocking), methods=["GET"]),
+        Route("/api/run-tool", RunTool(node), methods=["POST"]),
+        Route("/api/interactions/stream", Stream(node), methods=["GET"]),
         *interactions.router(node).routes,
-        *tool_runs.router(node, blocking).routes,
+        *tool_runs.router(node).routes,
         *operations.router(node).routes,
         *access.router(node).routes,
         *openapi_router(app).routes,
@@ -80,29 +74,17 @@ def check_grants(routes: list[BaseRoute]) -> None:
         grant_of(route)
 
 
-def pages(node: Node) -> list[BaseRoute]:
-    try:
-        found: list[BaseRoute] = importlib.import_module("rejoinder.web.pages").routes(node)
-    except ImportError:
-        return []
-    return found
-
-
 async def _raise(_request: Request, error: Exception) -> NoReturn:
     raise error
 
 
-def _lifespan(blocking: Blocking, mcp: McpDoor, given: Lifespan | None) -> Lifespan:
+def _lifespan(mcp: McpDoor, given: Lifespan | None) -> Lifespan:
     @asynccontextmanager
     async def combined(app: FastAPI) -> AsyncIterator[None]:
-        closing: set[asyncio.Task[None]] = set()
-        blocking.when_stopping(lambda: closing.add(asyncio.create_task(mcp.close())))
         async with AsyncExitStack() as stack:
             if given is not None:
                 await stack.enter_async_context(given(app))
             await stack.enter_async_context(mcp.run())
-            stack.callback(blocking.stop)
             yield
-        await asyncio.gather(*closing)
 
     return combined

@@ -15,6 +15,7 @@ from rejoinder.contract.questions import Question
 from rejoinder.doors.admission import VIA, Door, identity_of, needs
 from rejoinder.doors.bodies import reply
 from rejoinder.doors.parameters import interaction_id, maybe_uuid
+from rejoinder.doors.schemas import gives
 from rejoinder.node import Node
 
 PAGE = 50
@@ -27,7 +28,11 @@ SHORT = 200
 def router(node: Node) -> APIRouter:
     api = APIRouter(route_class=Door, tags=["interactions"])
 
-    @api.get("/api/interactions", openapi_extra=needs("read"), summary="List open questions")
+    @api.get(
+        "/api/interactions",
+        openapi_extra=needs("read", **gives("QuestionPage")),
+        summary="List open questions",
+    )
     async def list_open(
         request: Request,
         page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
@@ -55,7 +60,11 @@ def router(node: Node) -> APIRouter:
             }
         )
 
-    @api.get("/api/interactions/pending", openapi_extra=needs("read"), summary="List parked questions")
+    @api.get(
+        "/api/interactions/pending",
+        openapi_extra=needs("read", **gives("ParkedQuestions")),
+        summary="List parked questions",
+    )
     async def list_parked(
         request: Request, limit: Annotated[int, Query(ge=-(2**31), le=2**31 - 1)] = 500
     ) -> Response:
@@ -63,7 +72,11 @@ def router(node: Node) -> APIRouter:
         found = await node.asks.parked(by=identity_of(request), limit=max(1, min(limit, 1000)))
         return reply({"items": [_parked(question) for question in found], "count": len(found)})
 
-    @api.get("/api/interactions/{interaction_id}", openapi_extra=needs("read"), summary="Show one question")
+    @api.get(
+        "/api/interactions/{interaction_id}",
+        openapi_extra=needs("read", refuses=(404,), **gives("QuestionDetail")),
+        summary="Show one question",
+    )
     async def show(request: Request) -> Response:
         """The list's item, and its ``status`` and how it ended where it has."""
         identifier = interaction_id(request.path_params["interaction_id"])
@@ -71,7 +84,7 @@ def router(node: Node) -> APIRouter:
 
     @api.post(
         "/api/interactions/{interaction_id}/cancel",
-        openapi_extra=needs("write"),
+        openapi_extra=needs("write", refuses=(404, 409, 410), **gives("Cancelled")),
         summary="Withdraw a question",
     )
     async def cancel(request: Request) -> Response:

@@ -1,23 +1,132 @@
-"""The OpenAPI document."""
+"""The OpenAPI document: what FastAPI knows of its routes, the plain doors beside them, and the refusals of all."""
 
 from __future__ import annotations
 
+import re
+from importlib.metadata import version
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
 from starlette.responses import Response
 
-from rejoinder.doors.admission import Door, needs
+from rejoinder.doors.admission import GRANT_KEY, REFUSES_KEY, Door, needs
 from rejoinder.doors.bodies import to_bytes
+from rejoinder.doors.schemas import SCHEMAS, TEXT, body, gives, ref
 
 DOCUMENT = "/openapi.json"
+
+REASONS = {
+    400: "The request is not usable; field names the part that is wrong.",
+    401: "No valid key or session came with the request.",
+    403: "This key or session may not do that.",
+    404: "There is nothing of this id or name.",
+    408: "The body did not arrive in time.",
+    409: "It is not in a state that allows this; it may have been answered meanwhile.",
+    410: "The question has lapsed.",
+    413: "The body is larger than this door takes.",
+    421: "The server is not known by this host name.",
+    500: "Something went wrong here, or in the tool.",
+    503: "Not now: the database is away, a limit is reached, or the server is stopping. Try again.",
+    504: "Nobody answered in time.",
+}
+
+_PLAIN: dict[tuple[str, str], dict[str, Any]] = {
+    ("/api/run-tool", "post"): {
+        "tags": ["runs"],
+        "operationId": "run_tool",
+        "summary": "Run a tool and wait for it",
+        "description": "Blocks until the tool is done, for as long as the questions that it asks are open. Closing the "
+        "connection cancels the run and withdraws what it asked.",
+        "parameters": [
+            {
+                "name": "traceparent",
+                "in": "header",
+                "description": "A W3C trace context; the run's spans belong to it.",
+                "schema": TEXT,
+            }
+        ],
+        **needs(
+            "write",
+            **body("ToolCall"),
+            **gives("RunResult", X_Rejoinder_Run_Id="The run."),
+            refuses=(400, 404, 408, 409, 413, 504),
+        ),
+    },
+    ("/api/interactions/{interaction_id}/answer", "post"): {
+        "tags": ["interactions"],
+        "operationId": "answer",
+        "summary": "Answer a question",
+        "description": "The answer counts once. The same answer given again by the same identity is told that it was "
+        "recorded; anybody else is told who answered and when.",
+        **needs("write", **body("Answer"), **gives("Answered"), refuses=(400, 404, 408, 409, 410, 413)),
+    },
+    ("/api/interactions/stream", "get"): {
+        "tags": ["interactions"],
+        "operationId": "stream",
+        "summary": "Follow the questions live",
+        "description": "Server-sent events: interaction.add, with the list's item; interaction.answered and "
+        "interaction.removed, with interaction_id, group_id and, where removed, a reason; interaction.reset, after which "
+        "the list is to be read again. It begins now: read the list first. With Last-Event-ID it begins with what was "
+        "missed.",
+        "parameters": [
+            {"name": "Last-Event-ID", "in": "header", "schema": TEXT},
+            {"name": "last_event_id", "in": "query", "schema": TEXT},
+        ],
+        **needs("read", refuses=(400,)),
+        "responses": {
+            "200": {"description": "The stream", "content": {"text/event-stream": {"schema": TEXT}}}
+        },
+    },
+}
 
 
 def document(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
-        app.openapi_schema = get_openapi(title=app.title, version=app.version, routes=app.routes)
+        made = get_openapi(
+            title=app.title,
+            version=version("rejoinder"),
+            summary="Ask a person from any agent or tool and get the typed answer back, exactly once.",
+            routes=app.routes,
+        )
+        for (path, method), operation in _PLAIN.items():
+            made["paths"].setdefault(path, {})[method] = dict(operation)
+        for path, operations in made["paths"].items():
+            for operation in operations.values():
+                _complete(path, operation)
+        made["components"] = {
+            "schemas": SCHEMAS,
+            "securitySchemes": {
+                "key": {"type": "http", "scheme": "bearer", "description": "An API key, rjk_..."},
+                "session": {"type": "apiKey", "in": "cookie", "name": "__Host-rejoinder"},
+            },
+        }
+        app.openapi_schema = made
     return app.openapi_schema
+
+
+def _complete(path: str, operation: dict[str, Any]) -> None:
+    """Path parameters, security and refusals, which the routes do not spell one by one."""
+    known = {parameter["name"] for parameter in operation.get("parameters", [])}
+    for name in re.findall(r"{(\w+)}", path):
+        if name not in known:
+            parameter = {"name": name, "in": "path", "required": True, "schema": TEXT}
+            operation["parameters"] = [*operation.get("parameters", []), parameter]
+    responses = operation["responses"]
+    responses.pop("422", None)
+    refusals = {421, *operation.pop(REFUSES_KEY, ())}
+    if operation[GRANT_KEY] == "public":
+        operation["security"] = []
+    else:
+        operation["security"] = [{"key": []}, {"session": []}]
+        refusals |= {401, 403, 500, 503}
+    if any(parameter["in"] == "query" for parameter in operation.get("parameters", [])):
+        refusals.add(400)
+    for status in sorted(refusals):
+        responses.setdefault(
+            str(status),
+            {"description": REASONS[status], "content": {"application/json": {"schema": ref("Problem")}}},
+        )
 
 
 def router(app: FastAPI) -> APIRouter:

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 
 from rejoinder.doors.admission import Door, identity_of, needs, unrestricted
 from rejoinder.doors.bodies import reply, to_bytes
 from rejoinder.doors.parameters import Id, Moment, Words
+from rejoinder.doors.schemas import gives
 from rejoinder.node import Node
 from rejoinder.observe.metrics import metrics
 from rejoinder.store.processes import alive
 
+READY: dict[str, Any] = {
+    "responses": {**gives("Ready", bare=True)["responses"], **gives("Ready", 503, bare=True)["responses"]}
+}
 EXPOSITION = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def router(node: Node) -> APIRouter:
     api = APIRouter(route_class=Door, tags=["operations"])
 
-    @api.get("/api/audit", openapi_extra=needs("read"), summary="Read the audit trail")
+    @api.get("/api/audit", openapi_extra=needs("read", **gives("Events")), summary="Read the audit trail")
     async def audit(
         request: Request,
         interaction_id: Id = None,
@@ -55,25 +59,36 @@ def router(node: Node) -> APIRouter:
             }
         )
 
-    @api.get("/api/processes", openapi_extra=needs("read"), summary="List the processes that are alive")
+    @api.get(
+        "/api/processes",
+        openapi_extra=needs("read", **gives("Processes")),
+        summary="List the processes that are alive",
+    )
     async def processes(request: Request) -> Response:
         """Servers and workers on this database. Not for restricted keys."""
         unrestricted(request)
         return reply({"items": await alive(node.database)})
 
-    @api.get("/metrics", openapi_extra=needs("read"), summary="Metrics for Prometheus")
+    @api.get(
+        "/metrics",
+        response_class=PlainTextResponse,
+        openapi_extra=needs("read"),
+        summary="Metrics for Prometheus",
+    )
     async def exposition(request: Request) -> Response:
         """In Prometheus' text form. It takes a key like every other door: behind a proxy on this machine, the
         loopback address would prove nothing. Not for restricted keys."""
         unrestricted(request)
         return Response(metrics.render(), media_type=EXPOSITION)
 
-    @api.api_route("/health", methods=["GET", "HEAD"], openapi_extra=needs("public"), summary="Alive")
+    @api.head("/health", openapi_extra=needs("public"), include_in_schema=False)
+    @api.get("/health", openapi_extra=needs("public", **gives("Health", bare=True)), summary="Alive")
     async def health() -> Response:
         """This process answers. Nothing else is looked at."""
         return Response(b'{"status":"ok"}', media_type="application/json")
 
-    @api.api_route("/ready", methods=["GET", "HEAD"], openapi_extra=needs("public"), summary="Ready")
+    @api.head("/ready", openapi_extra=needs("public"), include_in_schema=False)
+    @api.get("/ready", openapi_extra=needs("public", **READY), summary="Ready")
     async def ready() -> Response:
         """200 when this process can serve, 503 with the check that fails when it cannot."""
         checks = await node.ready()

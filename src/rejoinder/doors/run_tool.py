@@ -10,9 +10,8 @@ from starlette.types import Receive, Send
 from rejoinder.access.gate import Caller
 from rejoinder.contract.errors import BadInputError
 from rejoinder.doors.admission import PlainDoor
-from rejoinder.doors.blocking import Blocking
+from rejoinder.doors.blocking import unless_gone
 from rejoinder.doors.bodies import JSON_TYPE, LARGE, read_object, to_bytes
-from rejoinder.node import Node
 
 DOOR = "run-tool"
 RUN_ID_HEADER = b"x-rejoinder-run-id"
@@ -37,15 +36,11 @@ def tool_and_arguments(body: dict[str, object]) -> tuple[str, object]:
 class RunTool(PlainDoor):
     grant = "write"
 
-    def __init__(self, node: Node, blocking: Blocking) -> None:
-        super().__init__(node)
-        self._blocking = blocking
-
     async def serve(self, connection: HTTPConnection, caller: Caller, receive: Receive, send: Send) -> None:
         body = await read_object(connection.scope, receive, LARGE, keys=KEYS)
         name, arguments = tool_and_arguments(body)
         del body
-        result = await self._blocking.unless_gone(
+        result = await unless_gone(
             receive,
             self.node.run_service.call(
                 name, arguments, by=caller.identity, door=DOOR, traceparent=traceparent(connection)

@@ -10,8 +10,7 @@ from starlette.types import Receive, Send
 from rejoinder.access.gate import Caller, authenticate
 from rejoinder.contract.errors import AuthenticationError, BadInputError, NotReadyError
 from rejoinder.doors.admission import PlainDoor
-from rejoinder.doors.blocking import Blocking, StoppingError
-from rejoinder.node import Node
+from rejoinder.doors.blocking import unless_gone
 
 #: Seconds of silence after which a comment is written. Events that this reader may not see are silence.
 KEEP_ALIVE = 15.0
@@ -40,23 +39,16 @@ def last_event_id(connection: HTTPConnection) -> int | None:
 class Stream(PlainDoor):
     grant = "read"
 
-    def __init__(self, node: Node, blocking: Blocking) -> None:
-        super().__init__(node)
-        self._blocking = blocking
-
     async def serve(self, connection: HTTPConnection, caller: Caller, receive: Receive, send: Send) -> None:
         place = last_event_id(connection)
         if connection.scope["method"] == "HEAD":
             await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
             await send({"type": "http.response.body", "body": b""})
             return
-        started = False
 
         async def follow() -> None:
-            nonlocal started
             async with self.node.tail.subscribe(caller.identity, place) as (missed, subscriber):
                 await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
-                started = True
                 await _write(send, CONNECTED + b"".join(missed))
                 del missed[:]
                 now = time.monotonic()
@@ -76,11 +68,7 @@ class Stream(PlainDoor):
                         continue
                     silent = now + KEEP_ALIVE
 
-        try:
-            await self._blocking.unless_gone(receive, follow())
-        except StoppingError:
-            if not started:
-                raise
+        await unless_gone(receive, follow())
         await send({"type": "http.response.body", "body": b""})
 
     async def _still_allowed(self, connection: HTTPConnection) -> bool:

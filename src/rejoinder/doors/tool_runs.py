@@ -13,10 +13,11 @@ from starlette.responses import Response
 
 from rejoinder.contract.identity import Identity
 from rejoinder.doors.admission import Door, identity_of, needs
-from rejoinder.doors.blocking import Blocking
+from rejoinder.doors.blocking import unless_gone
 from rejoinder.doors.bodies import LARGE, read_object, reply
 from rejoinder.doors.parameters import Words, run_id
 from rejoinder.doors.run_tool import KEYS, RUN_ID_HEADER, tool_and_arguments, traceparent
+from rejoinder.doors.schemas import body, gives
 from rejoinder.node import Node
 from rejoinder.store import signals as s
 from rejoinder.store.runs import Run
@@ -63,11 +64,16 @@ class RunWatch:
                 del self._waiting[key]
 
 
-def router(node: Node, blocking: Blocking) -> APIRouter:
+def router(node: Node) -> APIRouter:
     api = APIRouter(route_class=Door, tags=["runs"])
     watch = RunWatch(node)
 
-    @api.get("/api/tools", openapi_extra=needs("read"), summary="List the exposed tools", tags=["tools"])
+    @api.get(
+        "/api/tools",
+        openapi_extra=needs("read", **gives("Tools")),
+        summary="List the exposed tools",
+        tags=["tools"],
+    )
     async def tools() -> Response:
         """Each with its name, title, description, input schema and group."""
         return reply({"items": [_tool(one) for one in node.registry]})
@@ -75,7 +81,12 @@ def router(node: Node, blocking: Blocking) -> APIRouter:
     @api.post(
         "/api/tool-runs",
         status_code=202,
-        openapi_extra=needs("write"),
+        openapi_extra=needs(
+            "write",
+            refuses=(400, 404, 408, 413),
+            **body("ToolCall"),
+            **gives("RunStarted", 202, X_Rejoinder_Run_Id="The run.", Location="Where the run is shown."),
+        ),
         summary="Start a tool in the background",
     )
     async def start(request: Request) -> Response:
@@ -91,7 +102,7 @@ def router(node: Node, blocking: Blocking) -> APIRouter:
         }
         return reply({"run_id": str(identifier)}, status=202, headers=headers)
 
-    @api.get("/api/tool-runs", openapi_extra=needs("read"), summary="List the newest runs")
+    @api.get("/api/tool-runs", openapi_extra=needs("read", **gives("Runs")), summary="List the newest runs")
     async def newest(
         request: Request,
         tool_name: Words = None,
@@ -105,29 +116,45 @@ def router(node: Node, blocking: Blocking) -> APIRouter:
         )
         return reply({"items": [run.as_json(bodies=False) for run in found]})
 
-    @api.get("/api/tool-runs/{run_id}", openapi_extra=needs("read"), summary="Show one run")
+    @api.get(
+        "/api/tool-runs/{run_id}",
+        openapi_extra=needs("read", refuses=(404,), **gives("Run")),
+        summary="Show one run",
+    )
     async def show(request: Request) -> Response:
         """Its status, arguments, result and error."""
         identifier = run_id(request.path_params["run_id"])
         return reply((await node.run_service.get(identifier, by=identity_of(request))).as_json())
 
-    @api.get("/api/tool-runs/{run_id}/wait", openapi_extra=needs("read"), summary="Wait for a run")
+    @api.get(
+        "/api/tool-runs/{run_id}/wait",
+        openapi_extra=needs("read", refuses=(404,), **gives("Run")),
+        summary="Wait for a run",
+    )
     async def wait(
         request: Request, seconds: Annotated[float, Query(ge=0, allow_inf_nan=False)] = 30
     ) -> Response:
         """Answers when the run is parked or has ended, or after ``seconds`` (at most 120) as it is then."""
         identifier = run_id(request.path_params["run_id"])
         waiting = watch.settled(identifier, identity_of(request), min(seconds, WAIT_CAP))
-        return reply((await blocking.unless_gone(request.receive, waiting)).as_json())
+        return reply((await unless_gone(request.receive, waiting)).as_json())
 
-    @api.post("/api/tool-runs/{run_id}/retry", openapi_extra=needs("write"), summary="Retry a held run")
+    @api.post(
+        "/api/tool-runs/{run_id}/retry",
+        openapi_extra=needs("write", refuses=(404, 409), **gives("RunChanged")),
+        summary="Retry a held run",
+    )
     async def retry(request: Request) -> Response:
         """Sends a run that is held for an operator to the workers once more."""
         identifier = run_id(request.path_params["run_id"])
         await node.run_service.retry(identifier, by=identity_of(request))
         return reply({"run_id": str(identifier), "status": "queued"})
 
-    @api.delete("/api/tool-runs/{run_id}", openapi_extra=needs("write"), summary="Discard a held run")
+    @api.delete(
+        "/api/tool-runs/{run_id}",
+        openapi_extra=needs("write", refuses=(404, 409), **gives("RunChanged")),
+        summary="Discard a held run",
+    )
     async def discard(request: Request) -> Response:
         """Takes a held run off the operator's list; it stays as it ended."""
         identifier = run_id(request.path_params["run_id"])

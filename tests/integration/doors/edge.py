@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import httpx2
-import uvicorn
 from fastapi import FastAPI
 
 from rejoinder.contract.identity import LOCAL_OWNER
 from rejoinder.doors.app import create_app
+from rejoinder.launch.serve import bind, serving
 from rejoinder.node import Node
 from rejoinder.runs.tools import Tool
 from tests.integration.nodes import running
@@ -108,19 +107,8 @@ async def served(url: str, *tools: Tool, worker: bool = False, **settings: Any) 
     """Over a socket, where connections break."""
     async with running(url, *tools, worker=worker, **settings) as node:
         app = create_app(node)
-        listening = socket.socket()
-        listening.bind(("127.0.0.1", 0))
-        base = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=5)
-        server = uvicorn.Server(config)
-        serving = asyncio.create_task(server._serve([listening]))
-        try:
-            await assert_eventually(lambda: server.started, "the server did not start")
-            async with client(base) as owner:
-                made = Edge(node, app, owner, base, None)
-                owner.headers["authorization"] = f"Bearer {await made.key('owner', 'read', 'write', 'admin')}"
-                yield made
-        finally:
-            server.should_exit = True
-            app.state.blocking.stop()
-            await serving
+        address = bind("127.0.0.1", 0)
+        async with serving(app, address, grace=0), client(address.url) as owner:
+            made = Edge(node, app, owner, address.url, None)
+            owner.headers["authorization"] = f"Bearer {await made.key('owner', 'read', 'write', 'admin')}"
+            yield made
