@@ -96,6 +96,16 @@ def is_child_key(key: str) -> bool:
     return len(parts) > 3 and parts[0] == "agent" and "subagent" in parts[2:-1]
 
 
+def chat_key(key: str) -> bool:
+    """Whether the key is a chat's own session."""
+    return parse_key(key) is not None
+
+
+def any_key(key: str) -> bool:
+    """Whether the key may stand for a chat at all: every session but a sub-agent's own."""
+    return bool(key) and not is_child_key(key)
+
+
 def shares_id(run_id: str, session_id: str | None) -> bool:
     """Whether other runs of the session may have this very id (a scheduled turn's is its session's id)."""
     return bool(session_id) and run_id == session_id

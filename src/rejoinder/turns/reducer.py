@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 
 from rejoinder.turns.items import Card, Item, Text, Thought, arguments_text, copy_of, result_text
 from rejoinder.turns.text import TextFlow
-from rejoinder.turns.transcript import blocks_of, is_input, key_of
+from rejoinder.turns.transcript import blocks_of, is_input
 
 Payload = Mapping[str, Any]
 Ending = Literal["final", "error", "aborted"]
@@ -164,6 +164,8 @@ class Reducer:
         elif stream == "item" and data.get("kind") == "preamble":
             # No number: an update and the end repeat the whole, and a preamble has an id of its own.
             self._text.feed("preamble", whole=data.get("progressText"), item_id=data.get("itemId"))
+        elif stream == "item" and data.get("kind") == "tool":
+            self._tool_item(data)
         elif stream in ("thinking", "reasoning"):
             self._thought.feed(
                 "thinking",
@@ -203,8 +205,6 @@ class Reducer:
     def _row(self, row: Payload) -> None:
         if row.get("role") != "assistant" or is_input(row):
             return
-        if key_of(row).endswith(":terminal-error"):
-            return  # the history has it; shown live it would stand before the text it follows
         for block in blocks_of(row):
             if block.get("type") == "toolCall" and block.get("id"):
                 if str(block["id"]) not in self._cards:
@@ -219,6 +219,17 @@ class Reducer:
             self._tool_start(call, data, seq)
         elif phase == "result":
             self._tool_result(call, data, seq)
+
+    def _tool_item(self, data: Payload) -> None:
+        # The same tool told a second way, to every connection: it stands in where the tool's own events are lost.
+        call = str(data["toolCallId"]) if data.get("toolCallId") else None
+        if call is None or call in self._results:
+            return
+        card = self._cards.get(call) or self._start(call, data.get("name"), None, None)
+        if data.get("phase") == "end" and card.output is None:
+            card.output = str(data.get("error") or data.get("summary") or "")
+            card.failed = data.get("status") in ("failed", "error")
+            self._note(card)
 
     def _tool_start(self, call: str | None, data: Payload, seq: int | None) -> None:
         card = self._cards.get(call) if call else None

@@ -35,6 +35,7 @@ class Run:
     cut: bool = False
     continued: bool = False
     unsure: bool = False
+    hidden: bool = False
     stop_notice: bool = False
     claimed_id: str | None = None
     final: Final | None = None
@@ -52,7 +53,7 @@ class Run:
     @property
     def message_id(self) -> str | None:
         """The id of the run's message; None if it never gets one."""
-        if is_action(self.run_id) or self.state.heartbeat:
+        if is_action(self.run_id) or self.state.heartbeat or self.hidden:
             return None
         if self.sources:
             return self.sources[0].message_id

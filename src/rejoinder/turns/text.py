@@ -152,6 +152,12 @@ class TextFlow:
             return
         self._set(self._new(None, False), text, None, replace=True, sure=True)
 
+    def answer(self, text: str) -> None:
+        """The run's closing answer as its end repeats it (it may be clipped): said only if nothing else was."""
+        last = self._scopes[-1] if self._scopes else None
+        if last is None or not last.open or not last.text.strip():
+            self.tell(text)
+
     def close(self, card: Card, seq: int | None) -> None:
         """A tool begins: text that comes later belongs after it."""
         self._tools += 1
@@ -186,7 +192,7 @@ class TextFlow:
         for scope in reversed(self._scopes[after:]):
             late = seq is not None and scope.closed_at is not None and seq <= scope.closed_at
             free = item_id is None or scope.item_id is None or scope.preamble
-            if free and (scope.open or late) and _related(whole, scope.text):
+            if free and scope.text and (scope.open or late) and _related(whole, scope.text):
                 if item_id is not None and scope.item_id is None:
                     scope.item_id = item_id
                 return scope

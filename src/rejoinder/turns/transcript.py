@@ -39,13 +39,21 @@ _OWN_SUFFIXES = (":assistant", ":terminal-error", ":settled-finalization-fallbac
 
 @dataclass(frozen=True, slots=True)
 class RunRows:
-    """The rows of one run of a session. `input_run` is `<id>` of its input row; None for hidden inputs."""
+    """The rows of one run of a session.
+
+    input_run: `<id>` of its input row (the whole key for a collection of queued messages); None if it is hidden.
+    """
 
     run_id: str
     input_run: str | None
     rows: tuple[Row, ...]
     recovery: bool = False
     posted: bool = False
+
+    @property
+    def internal(self) -> bool:
+        """Whether nobody asked for the run: no input, no sub-agent's end. Such a run is a heartbeat's."""
+        return self.input_run is None and not self.posted and not self.run_id.startswith(HIDDEN_INPUT)
 
 
 def meta_of(row: Row) -> Row:
@@ -123,7 +131,8 @@ def runs_in(rows: Sequence[Row], session_id: str | None = None) -> list[RunRows]
     for row in _unique(rows):
         if is_input(row):
             if steered_into(row) is None:
-                waiting, recovery = input_id(key_of(row)), is_recovery(row)
+                key = key_of(row)
+                waiting, recovery = input_id(key) or key or None, is_recovery(row)
             continue
         run = run_of(row) or calls.get(str(row.get("toolCallId")))
         if run is None:

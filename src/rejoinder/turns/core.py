@@ -1,0 +1,178 @@
+"""What the table knows of each session and its runs, and how a run's message is shown and closed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from rejoinder.turns.finish import Final
+from rejoinder.turns.identity import chat_key, is_action, shares_id
+from rejoinder.turns.link import source_of
+from rejoinder.turns.reducer import Diff, Op, Reducer
+from rejoinder.turns.signals import Action, Cut, Discard, End, Opened, ReadHistory, Run, Show
+from rejoinder.turns.transcript import Row, runs_in
+
+
+@dataclass(eq=False, slots=True)
+class Session:
+    key: str
+    session_id: str | None = None
+    runs: list[Run] = field(default_factory=list)
+    queued: set[str] = field(default_factory=set)
+    waiting: str | None = None
+    reading: bool = False
+    stale: bool = False
+    recovering: bool = False
+    asked_active: bool = False
+    rows: tuple[Row, ...] = ()
+
+    def newest(self, run_id: str) -> Run | None:
+        return next((run for run in reversed(self.runs) if run.run_id == run_id), None)
+
+
+class Core:
+    """The runs of every session, and the actions that were asked for."""
+
+    def __init__(self, accepts: Callable[[str], bool] = chat_key, *, adopt: bool = False) -> None:
+        self._accepts = accepts
+        self._adopt = adopt
+        self._sessions: dict[str, Session] = {}
+        self._by_run: dict[str, Session] = {}
+        self._boot: str | None = None
+        self._settles = False
+        self._stop_notice = False
+        self._out: list[Action] = []
+
+    def _session(self, key: str) -> Session:
+        session = self._sessions.get(key)
+        if session is None:
+            session = self._sessions[key] = Session(key)
+        return session
+
+    def _open(self, session: Session, run_id: str) -> Run:
+        run = session.newest(run_id)
+        if run is not None:
+            return run
+        return self._new(session, run_id)
+
+    def _new(self, session: Session, run_id: str) -> Run:
+        before = [run for run in session.runs if run.run_id == run_id]
+        sequence = len(session.runs)
+        run = Run(
+            session.key, run_id, Reducer(run_id, prefix=f"r{sequence}_" if sequence else ""), len(before)
+        )
+        run.session_id = session.session_id
+        run.unsure = session.recovering or bool(session.queued) or any(other.cut for other in session.runs)
+        if session.waiting is not None and (
+            run_id == session.waiting or self._may_answer(session, run, session.waiting)
+        ):
+            run.input_run, session.waiting = session.waiting, None
+        session.runs.append(run)
+        self._by_run[run_id] = session
+        self._out.append(Opened(run))
+        return run
+
+    def _may_answer(self, session: Session, run: Run, asked: str) -> bool:
+        return shares_id(run.run_id, session.session_id) or asked in session.queued
+
+    def _start(self, session: Session, run_id: str) -> Run:
+        run = session.newest(run_id)
+        if run is None:
+            return self._new(session, run_id)
+        over = run.ended or run.ending
+        if over and shares_id(run_id, session.session_id):
+            self._give_up(run)
+            return self._new(session, run_id)
+        if over and run.state.terminal is not None and run.state.terminal.state != "aborted":
+            run.ended = run.ending = False
+        return run
+
+    def _give_up(self, run: Run) -> None:
+        # Its history was not read before the next run of the same id began; it can still be told apart there.
+        if run.ending and not run.ended:
+            self._ask(self._sessions[run.key], "end")
+
+    def _link(self, session: Session, run: Run, rows: Sequence[Row] | None) -> None:
+        if run.sources or run.shown:
+            return
+        run.recovery = True
+        cut = next(
+            (other for other in reversed(session.runs) if other is not run and other.cut and other.open), None
+        )
+        if cut is None and rows is not None:
+            named = source_of(rows, run.run_id)
+            cut = session.newest(named) if named else None
+            if cut is None and named:
+                cut = Run(session.key, named, Reducer(named), session_id=session.session_id)
+                cut.input_run = next(
+                    (r.input_run for r in runs_in(rows, session.session_id) if r.run_id == named), None
+                )
+                session.runs.insert(session.runs.index(run), cut)
+            if cut is None:
+                run.recovery = False  # its source is not in the history any more: it stands for itself
+        if cut is not None and cut is not run:
+            run.sources = [*cut.sources, cut]
+            run.recovery = False
+            for source in run.sources:
+                source.continued, source.cut = True, False
+            session.recovering = False
+        elif rows is None:
+            self._ask(session, "link")
+
+    def _end(self, session: Session, run: Run) -> None:
+        if run.ended or run.continued:
+            return
+        run.cut = False
+        run.ending = True
+        self._ask(session, "end")
+
+    def _cut(self, run: Run) -> None:
+        if not run.cut and not run.ending:
+            run.cut = True
+            self._out.append(Cut(run))
+
+    def _ask(self, session: Session, why: str) -> None:
+        if session.reading:
+            session.stale = session.stale or why == "end"
+            return
+        session.reading = True
+        self._out.append(ReadHistory(session.key, why))
+
+    def _over(self, run: Run, final: Final) -> None:
+        run.final, run.ended, run.ending = final, True, False
+        if run.message_id is None or not (final.visible or run.shown):
+            self._out.append(Discard(run))
+            return
+        run.claimed_id = run.message_id
+        self._out.append(End(run, final))
+
+    def _show(self, session: Session, run: Run, diff: Diff) -> None:
+        if run.message_id is None or is_action(run.run_id) or run.ended:
+            return
+        if run.shown:
+            if diff:
+                self._out.append(Show(run, _shifted(diff, _base(run)), first=False))
+            return
+        if not run.state.items:
+            return
+        if not run.identified:
+            if run.recovery or run.unsure or shares_id(run.run_id, session.session_id):
+                self._ask(session, "identity")
+            return
+        carried = any(source.shown for source in run.sources)
+        run.shown = True
+        run.claimed_id = run.claimed_id or run.message_id
+        whole = run.state.snapshot()
+        if carried:
+            self._out.append(Show(run, _shifted(whole, _base(run)), first=False))
+            return
+        before = [op for source in run.sources for op in _shifted(source.state.snapshot(), _base(source))]
+        self._out.append(Show(run, [*before, *_shifted(whole, _base(run))], first=True))
+
+
+def _base(run: Run) -> int:
+    return sum(len(source.state.items) for source in run.sources)
+
+
+def _shifted(diff: Iterable[Op], by: int) -> Diff:
+    return [replace(op, index=op.index + by) for op in diff] if by else list(diff)

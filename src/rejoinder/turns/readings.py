@@ -1,0 +1,166 @@
+"""What the session list and a session's history say of its runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rejoinder.turns.core import Core, Session
+from rejoinder.turns.finish import Final, finish, joined
+from rejoinder.turns.identity import input_id, shares_id
+from rejoinder.turns.link import source_of
+from rejoinder.turns.signals import Payload, Run
+from rejoinder.turns.transcript import Row, RunRows, is_input, key_of, rows_of, runs_in, steered_into
+
+OVER = frozenset({"done", "failed", "killed"})
+"""The states of a session's row in which no run of it goes on."""
+
+
+class Readings(Core):
+    """The table's answers to a list and to a history."""
+
+    def _reconcile(self, rows: Sequence[Payload], *, restarted: bool, hello: bool) -> None:
+        listed = {str(row.get("key") or ""): row for row in rows}
+        for key, row in listed.items():
+            if not self._accepts(key) or row.get("spawnedBy"):
+                continue
+            session = self._session(key)
+            session.session_id = str(row["sessionId"]) if row.get("sessionId") else session.session_id
+            session.recovering = row.get("status") == "running" and not row.get("hasActiveRun")
+            if row.get("hasActiveRun"):
+                named = [str(run_id) for run_id in row.get("activeRunIds") or ()]
+                for run_id in named:
+                    self._open(session, run_id).unsure |= hello
+                if not named:
+                    session.asked_active = True
+                    self._ask(session, "active")
+        for session in self._sessions.values():
+            known = listed.get(session.key)
+            for run in list(session.runs):
+                if run.open and not run.ending and known is not None:
+                    self._check(session, run, known, restarted=restarted)
+
+    def _check(self, session: Session, run: Run, row: Payload, *, restarted: bool) -> None:
+        if row.get("hasActiveRun"):
+            named = row.get("activeRunIds")
+            if named and run.run_id not in named and not run.cut:
+                self._end(session, run)
+            elif not named and restarted:
+                self._cut(run)
+            return
+        if row.get("status") in OVER or (
+            run.state.terminal is not None and run.state.terminal.stop_reason != "restart"
+        ):
+            self._end(session, run)
+        elif restarted or row.get("abortedLastRun"):
+            self._cut(run)
+
+    def _lose(self) -> None:
+        for run in [run for session in self._sessions.values() for run in session.runs if run.open]:
+            run.state.lose()
+            run.unsure = run.unsure or not run.shown
+        for session in self._sessions.values():
+            session.reading = session.stale = False
+
+    def _history(self, session: Session, payload: Payload) -> None:
+        rows = tuple(row for row in payload.get("messages") or () if isinstance(row, Mapping))
+        if payload.get("kind") == "delta":
+            rows = (*session.rows, *rows)
+        session.rows = rows
+        session.session_id = str(payload["sessionId"]) if payload.get("sessionId") else session.session_id
+        again, session.reading, session.stale = session.stale, False, False
+        flight = payload.get("inFlightRun")
+        active = str(flight["runId"]) if isinstance(flight, Mapping) and flight.get("runId") else None
+        known = runs_in(rows, session.session_id)
+        self._identify(session, rows, known)
+        if active is not None and isinstance(flight, Mapping):
+            self._flight(session, active, flight, rows)
+        if session.asked_active:
+            session.asked_active = False
+            for run in list(session.runs):
+                if run.open and not run.ending and not run.cut and run.run_id != active:
+                    run.ending = True
+        for run in list(session.runs):
+            if run.ending and not run.ended and run.run_id != active:
+                self._finished(session, run, rows)
+        for found in known:
+            if found.posted or (self._adopt and not found.internal and found.run_id != active):
+                self._adopted(session, found)
+        if again and any(run.ending and not run.ended for run in session.runs):
+            self._ask(session, "end")
+
+    def _history_failed(self, session: Session) -> None:
+        session.reading = session.stale = session.asked_active = False
+        for run in list(session.runs):
+            if run.ending and not run.ended:
+                self._finished(session, run, session.rows)
+            elif not run.identified and run.open:
+                run.claimed_id = run.message_id
+                run.recovery = False
+                self._show(session, run, [])
+
+    def _identify(self, session: Session, rows: Sequence[Row], known: Sequence[RunRows]) -> None:
+        for run in list(session.runs):
+            if not run.open or run.shown or run.sources:
+                continue
+            run.session_id = session.session_id
+            same = [found for found in known if found.run_id == run.run_id]
+            if run.input_run is None and same:
+                run.input_run = same[min(run.occurrence, len(same) - 1)].input_run
+            elif run.input_run is None and shares_id(run.run_id, session.session_id):
+                run.input_run = _newest_input(rows)
+            if (
+                run.recovery
+                or any(found.recovery for found in same)
+                or source_of(rows, run.run_id) is not None
+            ):
+                self._link(session, run, rows)
+            run.unsure = False
+            self._show(session, run, [])
+
+    def _flight(self, session: Session, run_id: str, flight: Payload, rows: Sequence[Row]) -> None:
+        run = session.newest(run_id)
+        if run is None or (run.ended and shares_id(run_id, session.session_id)):
+            run = self._new(session, run_id)
+            run.unsure = True
+            self._identify(session, rows, runs_in(rows, session.session_id))
+        if run.ended:
+            return
+        run.ending = run.cut = False
+        events = [event for event in flight.get("events") or () if isinstance(event, Mapping)]
+        self._show(session, run, run.state.in_flight(str(flight.get("text") or ""), events))
+
+    def _finished(self, session: Session, run: Run, rows: Sequence[Row]) -> None:
+        own = rows_of(rows, run.run_id, run.input_run, session.session_id)
+        final = finish(own, run.state, prefix=f"h{session.runs.index(run)}_")
+        if run.sources:
+            parts = [self._part(session, source, rows) for source in run.sources]
+            final = joined([*parts, final])
+        self._over(run, final)
+
+    def _part(self, session: Session, source: Run, rows: Sequence[Row]) -> Final:
+        own = rows_of(rows, source.run_id, source.input_run, session.session_id)
+        return finish(own, source.state, continued=True, prefix=f"h{session.runs.index(source)}_")
+
+    def _adopted(self, session: Session, found: RunRows) -> None:
+        repeats = shares_id(found.run_id, session.session_id)
+        for run in session.runs:
+            same = run.run_id == found.run_id
+            if same and (not repeats or run.input_run in (None, found.input_run)):
+                return
+        if not found.run_id:
+            return
+        run = self._new(session, found.run_id)
+        run.input_run = found.input_run
+        if found.recovery:
+            self._link(session, run, session.rows)
+        final = finish(found.rows, run.state, prefix=f"h{len(session.runs)}_")
+        if run.sources:
+            final = joined([*(self._part(session, source, session.rows) for source in run.sources), final])
+        self._over(run, final)
+
+
+def _newest_input(rows: Sequence[Row]) -> str | None:
+    for row in reversed(rows):
+        if is_input(row) and steered_into(row) is None:
+            return input_id(key_of(row))
+    return None
