@@ -1,0 +1,3 @@
+from pathlib import Path
+def render(out: Path) -> list[str]:
+    return []
