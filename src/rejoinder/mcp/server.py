@@ -17,8 +17,9 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from rejoinder.access.gate import CrossSiteError, Hosts, authenticate, check_origin, is_loopback
 from rejoinder.contract.errors import AuthenticationError, NotReadyError, RejoinderError
-from rejoinder.contract.identity import LOCAL_OWNER, Identity
+from rejoinder.contract.identity import Identity
 from rejoinder.mcp.calls import Calls
 from rejoinder.node import Node
 
@@ -28,21 +29,6 @@ if TYPE_CHECKING:
 PATH = "/mcp"
 #: How long a server that stops waits for the last responses to go out.
 LAST_WORDS_SECONDS = 2.0
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-
-
-class WrongHostError(RejoinderError):
-    """This server does not answer to that host name. REJOINDER_ALLOWED_HOSTS names the ones it answers to."""
-
-    code = "wrong-host"
-    status = 421
-
-
-class WrongOriginError(RejoinderError):
-    """Pages of another site may not call this server."""
-
-    code = "wrong-origin"
-    status = 403
 
 
 class Door:
@@ -50,6 +36,7 @@ class Door:
 
     def __init__(self, node: Node, *, progress_seconds: float = 5.0) -> None:
         self._node = node
+        self._hosts = Hosts(node.settings)
         self._progress_seconds = progress_seconds
         self._calls: Calls | None = None
         self._closing = False
@@ -84,8 +71,7 @@ class Door:
             await JSONResponse(body, 405, headers={"Allow": "POST"})(scope, receive, send)
             return
         try:
-            self._check_host(request)
-            identity = await self._identify(request)
+            identity = await self._admit(request)
             manager = await self._manager()
         except RejoinderError as error:
             await _refusal(error)(scope, receive, send)
@@ -99,25 +85,25 @@ class Door:
         finally:
             self._going.discard(task)
 
-    def _check_host(self, request: Request) -> None:
-        """Against pages that reach a local server through a name of their own, or with a browser's help."""
-        names = self._node.settings.rejoinder_allowed_hosts
-        allowed = LOOPBACK | {name.lower() for name in names}
-        host = _host_of(f"//{request.headers.get('host', '')}")
-        if (names or not self._node.access.enabled) and host not in allowed:
-            raise WrongHostError()
-        origin = request.headers.get("origin")
-        if origin is not None and _host_of(origin) not in allowed | {host}:
-            raise WrongOriginError()
-
-    async def _identify(self, request: Request) -> Identity:
+    async def _admit(self, request: Request) -> Identity:
+        self._hosts.check(request.headers.get("host", ""))
         # A key in the header and nothing else: a cookie would let any page a browser visits call tools.
-        scheme, _, secret = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and secret.strip():
-            return await self._node.access.identify(secret.strip())
-        if not self._node.access.enabled:
-            return LOCAL_OWNER
-        raise AuthenticationError()
+        if self._node.access.enabled and "authorization" not in request.headers:
+            raise AuthenticationError()
+        caller = await authenticate(request, self._node.access)
+        check_origin(request, caller)
+        self._check_foreign_page(request)
+        return caller.identity
+
+    def _check_foreign_page(self, request: Request) -> None:
+        """The protocol wants a page's origin looked at even where a key came with it."""
+        origin = request.headers.get("origin")
+        if origin is None:
+            return
+        host = _host_of(origin)
+        own = {_host_of(f"//{request.headers.get('host', '')}"), *self._node.settings.rejoinder_allowed_hosts}
+        if host is None or not (host in own or is_loopback(host)):
+            raise CrossSiteError()
 
     async def _manager(self) -> StreamableHTTPSessionManager:
         if self._closing:

@@ -23,8 +23,9 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import LATEST_MODERN_VERSION
 
+from rejoinder.access.gate import is_loopback
 from rejoinder.contract.errors import AuthenticationError, NotReadyError, RejoinderError
-from rejoinder.mcp.server import LOOPBACK, PATH
+from rejoinder.mcp.server import PATH
 
 Context = ServerRequestContext[Any, Any]
 #: The server holds a call for less and sends something every few seconds; longer silence is a broken connection.
@@ -109,7 +110,7 @@ async def _upstream(target: Target) -> AsyncIterator[Client]:
         timeout=httpx2.Timeout(30, connect=CONNECT_SECONDS, read=SILENCE_SECONDS),
         event_hooks={"response": [note]},
         # A proxy of the environment does not know what runs on this machine.
-        trust_env=urlsplit(url).hostname not in LOOPBACK,
+        trust_env=not is_loopback(urlsplit(url).hostname or ""),
     )
     try:
         async with (

@@ -235,27 +235,36 @@ async def test_only_post_is_served(database_url: str) -> None:
             assert refused.headers["allow"] == "POST"
 
 
-ORIGINS: list[tuple[dict[str, str], int]] = [
-    ({}, 200),
-    ({"origin": "http://localhost:3000"}, 200),
-    ({"origin": "https://inbox.example"}, 200),
-    ({"host": "inbox.example"}, 200),
-    ({"host": "evil.example"}, 421),
-    ({"host": "127.0.0.1.evil.example:80"}, 421),
-    ({"host": ""}, 421),
-    ({"host": "[:"}, 421),
-    ({"origin": "https://evil.example"}, 403),
-    ({"origin": "null"}, 403),
-    ({"origin": "https://localhost.evil.example"}, 403),
-    ({"host": "evil.example", "origin": "https://evil.example"}, 421),
+#: Headers, and the status with a key and with the gate off.
+ORIGINS: list[tuple[dict[str, str], int, int]] = [
+    ({}, 200, 200),
+    ({"host": "inbox.example"}, 200, 200),
+    ({"host": "evil.example"}, 421, 421),
+    ({"host": "127.0.0.1.evil.example:80"}, 421, 421),
+    ({"host": ""}, 421, 421),
+    ({"host": "[:"}, 421, 421),
+    ({"host": "inbox.example", "origin": "http://inbox.example"}, 200, 200),
+    ({"origin": "http://localhost:3000"}, 200, 403),
+    ({"origin": "https://inbox.example"}, 200, 403),
+    ({"origin": "https://evil.example"}, 403, 403),
+    ({"origin": "null"}, 403, 403),
+    ({"origin": "https://[:"}, 403, 403),
+    ({"origin": "https://localhost.evil.example"}, 403, 403),
+    ({"sec-fetch-site": "cross-site"}, 200, 403),
+    ({"host": "evil.example", "origin": "https://evil.example"}, 421, 421),
 ]
 
 
 async def test_pages_of_other_sites_do_not_get_in(database_url: str) -> None:
-    settings: dict[str, Any] = {"access_control_enable": False, "rejoinder_allowed_hosts": "inbox.example"}
-    async with serving(database_url, key="", **settings) as served:
-        for headers, status in ORIGINS:
-            assert (await post(served, **headers)).status_code == status, headers
+    async with (
+        serving(database_url, rejoinder_allowed_hosts="inbox.example") as one,
+        serving(
+            database_url, key="", access_control_enable=False, rejoinder_allowed_hosts="inbox.example"
+        ) as two,
+    ):
+        for headers, with_key, gate_off in ORIGINS:
+            assert (await post(one, key=one.key, **headers)).status_code == with_key, headers
+            assert (await post(two, **headers)).status_code == gate_off, headers
 
 
 async def test_junk_is_refused_as_the_client_s_mistake(database_url: str) -> None:
