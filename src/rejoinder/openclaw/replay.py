@@ -1,0 +1,290 @@
+"""What the chats of a recording look like: the same rules that write real chats, fed from a file.
+
+Every session that showed a run counts as a chat, whatever its key, but for a sub-agent's own. Several connections in
+one recording saw the same things: what one of them has said already is not heard again from another.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rejoinder.openclaw.frames import Event, FrameError, Payload, Response, mapping, read, rows
+from rejoinder.openclaw.recording import Line
+from rejoinder.openclaw.rows import Mark, Transcript
+from rejoinder.turns.finish import Final, finish, joined
+from rejoinder.turns.signals import (
+    Dropped,
+    Gap,
+    Hello,
+    HistoryRead,
+    Listed,
+    Pushed,
+    ReadHistory,
+    Run,
+    Signal,
+)
+from rejoinder.turns.table import RunTable, any_key
+from rejoinder.turns.transcript import is_closed, rows_of
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A tool card: `completed`, `failed`, or `incomplete` for a call that never returned."""
+
+    name: str
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One run's message. `done` is False while the run goes on, or waits for one that carries on with it."""
+
+    id: str
+    run_id: str
+    text: str
+    cards: Sequence[Card]
+    done: bool
+
+
+def replay(lines: Iterable[Line]) -> dict[str, list[Message]]:
+    """The messages of each chat, oldest first; what people wrote is left out. Chats without any are left out."""
+    kept = [line for line in lines if line.direction != "note"]
+    player = _Player(_transcripts(kept))
+    for line in kept:
+        player.play(line)
+    return player.chats()
+
+
+def as_json(chats: dict[str, list[Message]]) -> dict[str, Any]:
+    """`{"chats": {key: [{"id", "run_id", "text", "cards": [{"name", "status"}], "done"}]}}`."""
+    return {
+        "chats": {
+            key: [
+                {
+                    "id": message.id,
+                    "run_id": message.run_id,
+                    "text": message.text,
+                    "cards": [{"name": card.name, "status": card.status} for card in message.cards],
+                    "done": message.done,
+                }
+                for message in messages
+            ]
+            for key, messages in chats.items()
+        }
+    }
+
+
+def _transcripts(lines: Iterable[Line]) -> dict[str, Transcript]:
+    found: dict[str, Transcript] = {}
+    for line in lines:
+        frame = _frame(line)
+        if isinstance(frame, Event) and frame.name == "session.message" and frame.session_key:
+            transcript = found.setdefault(frame.session_key, Transcript())
+            _take(transcript, frame.payload)
+        elif isinstance(frame, Response) and (history := _history(frame)) is not None:
+            key, payload = history
+            transcript = found.setdefault(key, Transcript())
+            transcript.add_all(rows(payload.get("messages")), _text(payload.get("sessionId")))
+    return found
+
+
+def _take(transcript: Transcript, payload: Payload) -> Mark | None:
+    row = mapping(payload.get("message"))
+    if not row:
+        return None
+    return transcript.add(row, _text(payload.get("sessionId")), payload.get("messageSeq"))[0]
+
+
+def _frame(line: Line) -> Event | Response | None:
+    if line.direction != "in":
+        return None
+    try:
+        return read(line.frame)
+    except FrameError:
+        return None
+
+
+def _history(response: Response) -> tuple[str, Payload] | None:
+    payload = mapping(response.payload)
+    key = payload.get("sessionKey")
+    if response.ok and isinstance(key, str) and isinstance(payload.get("messages"), list):
+        return key, payload
+    return None
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+@dataclass(slots=True)
+class _Connection:
+    seq: int | None = None
+    greeted: str | None = None
+    heard: Counter[str] = field(default_factory=Counter)
+
+
+class _Player:
+    """Feeds the run table, and answers what it asks for with what the recording knows."""
+
+    def __init__(self, transcripts: dict[str, Transcript]) -> None:
+        self._table = RunTable(any_key, adopt=True)
+        self._transcripts = transcripts
+        self._seen: dict[str, set[Mark]] = {}
+        self._connections: dict[str, _Connection] = {}
+        self._known: Counter[str] = Counter()
+        self._boot: str | None = None
+        self._lost = False
+
+    def play(self, line: Line) -> None:
+        if line.direction == "closed":
+            gone = self._connections.pop(line.connection, None)
+            if gone is not None and not self._connections:
+                self._lost = True
+                self._feed(Dropped())
+            return
+        frame = _frame(line)
+        if isinstance(frame, Event):
+            self._event(line.connection, frame)
+        elif isinstance(frame, Response) and frame.ok:
+            self._response(line.connection, frame)
+
+    def chats(self) -> dict[str, list[Message]]:
+        for key, transcript in self._transcripts.items():
+            # All that is known of a session: runs that only its history shows get their message too.
+            if any_key(key):
+                self._read(key, transcript.rows(), transcript.session_id, None)
+        found = {key: self._messages(key) for key in self._table.keys()}  # noqa: SIM118  a method of its own
+        return {key: messages for key, messages in found.items() if messages}
+
+    def _connection(self, name: str) -> _Connection:
+        return self._connections.setdefault(name, _Connection())
+
+    def _event(self, name: str, event: Event) -> None:
+        if event.name == "connect.challenge":
+            self._connections[name] = _Connection(heard=self._connection(name).heard)
+            return
+        connection = self._connection(name)
+        if event.seq is not None:
+            last, connection.seq = connection.seq, event.seq
+            if last is not None and event.seq <= last:
+                connection.seq = last
+                return
+            if last is not None and event.seq > last + 1:
+                self._feed(Gap())
+        mark = _fingerprint(event)
+        connection.heard[mark] += 1
+        if connection.heard[mark] <= self._known[mark]:
+            return
+        self._known[mark] = connection.heard[mark]
+        if event.name == "session.message" and event.session_key:
+            seen = _take(self._transcripts[event.session_key], event.payload)
+            if seen is not None:
+                self._seen.setdefault(event.session_key, set()).add(seen)
+        self._feed(Pushed(event.name, event.payload))
+
+    def _response(self, name: str, response: Response) -> None:
+        payload = mapping(response.payload)
+        if payload.get("type") == "hello-ok":
+            self._connection(name).greeted = str(mapping(payload.get("server")).get("bootId") or "")
+            return
+        listing = payload.get("list") if isinstance(payload.get("list"), dict) else payload
+        if isinstance(listing, dict) and isinstance(listing.get("sessions"), list):
+            self._listed(name, rows(listing["sessions"]))
+            return
+        history = _history(response)
+        if history is None:
+            return
+        key, found = history
+        transcript = self._transcripts[key]
+        session_id = _text(found.get("sessionId"))
+        seen = self._seen.setdefault(key, set())
+        seen.update(transcript.add_all(rows(found.get("messages")), session_id))
+        self._read(key, transcript.until(seen, self._runs(key)), session_id, found.get("inFlightRun"))
+        session = mapping(found.get("sessionInfo"))
+        if session:
+            self._feed(Listed([{"key": key, **session}]))
+
+    def _listed(self, name: str, listed: Sequence[Payload]) -> None:
+        connection = self._connection(name)
+        boot, connection.greeted = connection.greeted, None
+        if boot is not None and (boot != self._boot or self._lost):
+            self._boot, self._lost = boot, False
+            self._feed(Hello(boot, listed))
+        else:
+            self._feed(Listed(listed))
+
+    def _feed(self, signal: Signal) -> None:
+        for action in self._table.feed(signal):
+            if isinstance(action, ReadHistory):
+                self._answer(action.key)
+
+    def _answer(self, key: str) -> None:
+        """What the Gateway would have answered at this moment."""
+        transcript = self._transcripts.get(key) or Transcript()
+        runs = self._table.runs(key)
+        active = next(
+            (
+                run
+                for run in reversed(runs)
+                if run.open and not run.ending and run.state.terminal is None and not run.cut
+            ),
+            None,
+        )
+        flight = {"runId": active.run_id, "text": "", "events": []} if active is not None else None
+        known = transcript.until(self._seen.get(key, set()), self._runs(key))
+        self._read(key, known, transcript.session_id, flight)
+
+    def _read(self, key: str, known: Sequence[Payload], session_id: str | None, flight: Any) -> None:
+        payload: dict[str, Any] = {"sessionKey": key, "messages": list(known)}
+        if session_id:
+            payload["sessionId"] = session_id
+        if flight:
+            payload["inFlightRun"] = flight
+        self._feed(HistoryRead(key, payload))
+
+    def _runs(self, key: str) -> set[str]:
+        return {run.run_id for run in self._table.runs(key)}
+
+    def _messages(self, key: str) -> list[Message]:
+        transcript = self._transcripts.get(key)
+        known = transcript.rows() if transcript else []
+        found = []
+        for run in self._table.runs(key):
+            if run.continued:
+                continue  # part of the message of the run that carried on
+            message_id = run.message_id
+            final = _final(run, known)
+            if message_id is None or not final.visible:
+                continue
+            named = run.sources[0] if run.sources else run
+            cards = [Card(card.name, card.status) for card in final.cards]
+            done = run.ended or is_closed(_own(run, known))
+            found.append(Message(message_id, named.run_id, final.text, cards, done))
+        return found
+
+
+def _own(run: Run, known: Sequence[Payload]) -> tuple[Payload, ...]:
+    return rows_of(known, run.run_id, run.input_run, run.session_id)
+
+
+def _final(run: Run, known: Sequence[Payload]) -> Final:
+    """The run's message by everything the recording knows, also by what was read after its end."""
+    last = finish(_own(run, known), run.state)
+    if not run.sources:
+        return last
+    parts = [finish(_own(source, known), source.state, continued=True) for source in run.sources]
+    return joined([*parts, last])
+
+
+def _fingerprint(event: Event) -> str:
+    payload: Any = event.payload
+    name = event.name
+    if name in ("agent", "session.tool"):
+        # One connection gets a tool as the one, the next as the other, with the same words.
+        name = "agent"
+        payload = [payload.get(part) for part in ("runId", "stream", "seq", "data")]
+    return f"{name} {json.dumps(payload, sort_keys=True, default=str)}"

@@ -1,0 +1,90 @@
+"""Every row of a session that a recording holds, in the order of its transcript.
+
+Rows come alone (`session.message`) and in histories, some of them cut to the newest; what a run says first may come
+last. A row is known by its id; the number of a row (`__openclaw.seq`) orders them within one session id. The text
+before a tool is a row of its own, with the number and the id of the row of its call, and stands before it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from rejoinder.openclaw.frames import Payload, mapping
+from rejoinder.turns.transcript import is_input, run_of, steered_into
+
+Mark = tuple[str, ...]
+
+
+class Transcript:
+    """The rows of one session, as far as they are known."""
+
+    def __init__(self) -> None:
+        self.session_id: str | None = None
+        self._epochs: dict[str, int] = {}
+        self._rows: dict[Mark, Payload] = {}
+        self._places: dict[Mark, tuple[int, float, int, int]] = {}
+        self._ordered: list[Mark] | None = None
+
+    def add(
+        self, row: Payload, session_id: str | None, seq: object = None, after: float = 0.0
+    ) -> tuple[Mark, float]:
+        """Take a row. `after`: the number of the row before it in its history. Returns its mark and number."""
+        if session_id:
+            self.session_id = session_id
+        epoch = self._epochs.setdefault(session_id or self.session_id or "", len(self._epochs))
+        notes = mapping(row.get("__openclaw"))
+        number = notes.get("seq", seq)
+        at = float(number) if isinstance(number, (int, float)) else after
+        mark = _mark(row, epoch)
+        fallback = 0 if row.get("openclawStreamFallback") else 1
+        if mark not in self._places:
+            self._places[mark] = (epoch, at, fallback, len(self._places))
+        self._rows[mark] = row
+        self._ordered = None
+        return mark, at
+
+    def add_all(self, rows: Sequence[Payload], session_id: str | None) -> list[Mark]:
+        """Take a history's rows."""
+        marks, at = [], 0.0
+        for row in rows:
+            mark, at = self.add(row, session_id, after=at)
+            marks.append(mark)
+        return marks
+
+    def rows(self) -> list[Payload]:
+        """All of them."""
+        return [self._rows[mark] for mark in self._order()]
+
+    def until(self, seen: set[Mark], runs: set[str]) -> list[Payload]:
+        """The rows a history read at this moment would have: those seen so far, and what the runs known so far
+        went on to write before the session was asked something new."""
+        order = self._order()
+        last = max((place for place, mark in enumerate(order) if mark in seen), default=-1)
+        found = [self._rows[mark] for mark in order[: last + 1]]
+        for mark in order[last + 1 :]:
+            row = self._rows[mark]
+            if is_input(row) and steered_into(row) is None:
+                break
+            run = run_of(row)
+            if run is not None and run not in runs:
+                break
+            found.append(row)
+        return found
+
+    def _order(self) -> list[Mark]:
+        if self._ordered is None:
+            self._ordered = sorted(self._places, key=self._places.__getitem__)
+        return self._ordered
+
+
+def _mark(row: Payload, epoch: int) -> Mark:
+    notes = mapping(row.get("__openclaw"))
+    own = notes.get("id") or row.get("id")
+    if not own:
+        return (str(epoch), json.dumps(row, sort_keys=True, default=str))
+    content = row.get("content")
+    blocks = content if isinstance(content, list) else []
+    calls = [str(block.get("id")) for block in map(mapping, blocks) if block.get("type") == "toolCall"]
+    kind = "before" if row.get("openclawStreamFallback") else "row"
+    return (str(epoch), str(own), str(row.get("role")), kind, *calls)
