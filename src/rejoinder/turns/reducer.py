@@ -188,6 +188,13 @@ class Reducer:
             state: Ending = "aborted" if data.get("aborted") else "error" if phase == "error" else "final"
             if state == "error" and self.error is None and data.get("error"):
                 self.error = str(data["error"])
+            reply = data.get("terminalReply")
+            if (
+                isinstance(reply, Mapping)
+                and reply.get("disposition") == "visible"
+                and data.get("executionSettled")
+            ):
+                self._text.answer(str(reply.get("text") or ""))
             self._end(
                 state, data.get("stopReason"), bool(data.get("yielded")), bool(data.get("executionSettled"))
             )
