@@ -27,6 +27,7 @@ ON_THIS_MACHINE = (
     ("mcp", "local:mcp", "Serve the tools to an MCP client on standard input and output."),
     ("migrate", "local:migrate", "Bring the database to this version."),
     ("doctor", "local:doctor", "Say what is wrong with an installation and how to mend it."),
+    ("owner-key", "local:owner_key", "Make the first key of a deployment, in its database."),
     ("backup", "local:backup", "Write the embedded store to a file."),
     ("restore", "local:restore", "Put a backup in the place of the embedded store."),
 )
@@ -34,6 +35,7 @@ REMOTE = (
     ("interactions", "interactions:app", "List, watch, answer and withdraw questions."),
     ("tools", "tools:app", "List and run tools, and look at their runs."),
     ("keys", "keys:app", "List, create and revoke API keys."),
+    ("sign-in", "audit:sign_in", "Print a link that signs a browser in to the inbox."),
     ("audit", "audit:audit", "Show what happened: every question, attempt, answer, lapse and refusal."),
 )
 
@@ -78,7 +80,7 @@ def run(arguments: list[str]) -> int:
         )
         sys.stdout.flush()
     except CycloptsError as error:
-        fail(f"{error} Try: rejoinder --help" if not str(error).strip().endswith("?") else str(error))
+        fail(_explained(error))
         return 2
     except RejoinderError as error:
         fail(error.message)
@@ -90,6 +92,12 @@ def run(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return result if isinstance(result, int) else 0
+
+
+def _explained(error: CycloptsError) -> str:
+    text = " ".join(str(error).split())
+    words = [word for word in error.command_chain or () if word]
+    return text if text.endswith("?") else f"{text} Try: {' '.join(['rejoinder', *words])} --help"
 
 
 if __name__ == "__main__":

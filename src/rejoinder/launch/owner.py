@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import secrets
 
-from rejoinder.contract.errors import AuthenticationError
+from rejoinder.contract.errors import AuthenticationError, ConfigurationError
 from rejoinder.contract.identity import GRANTS, LOCAL_OWNER, Identity
+from rejoinder.contract.settings import Settings
+from rejoinder.launch.migration import database_of
 from rejoinder.launch.paths import DataFolder
 from rejoinder.node import Node
+from rejoinder.runs.manifest import Registry
+from rejoinder.store.migrate import pending
 
 
 async def owner_of(node: Node, data: DataFolder) -> Identity:
@@ -25,11 +29,30 @@ async def owner_of(node: Node, data: DataFolder) -> Identity:
                 return identity
         except AuthenticationError:
             pass
+    secret = await _made(node)
+    data.write_owner_key(secret)
+    return await node.access.identify(secret)
+
+
+async def new_owner_key() -> str:
+    """Make an admin key in the database that REJOINDER_DATABASE_URL names. Returns its secret."""
+    settings = Settings.load()
+    lacking = await pending(database_of(settings))
+    if lacking:
+        raise ConfigurationError("The database is not up to date. Run: rejoinder migrate")
+    node = Node(settings, Registry(), "server")
+    await node.database.open()
+    try:
+        return await _made(node)
+    finally:
+        await node.database.close()
+
+
+async def _made(node: Node) -> str:
     secret = await node.access.ensure_owner_key()
     if secret is None:
         name = f"owner-{secrets.token_hex(3)}"
         _, secret = await node.access.create_key(
             name=name, identity="owner", grants=list(GRANTS), by=LOCAL_OWNER
         )
-    data.write_owner_key(secret)
-    return await node.access.identify(secret)
+    return secret

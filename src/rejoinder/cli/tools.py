@@ -1,0 +1,176 @@
+"""``rejoinder tools``: what may be run, running it, and what became of runs."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from rejoinder.cli.arguments import UsageError, json_option, pairs
+from rejoinder.cli.client import segment
+from rejoinder.cli.moments import local, shown
+from rejoinder.cli.output import cell, note, print_json, print_mapping, print_table
+from rejoinder.cli.remote import ON_THIS_MACHINE, Remote, items_of
+
+app = App(name="tools", help="List and run tools, and look at their runs.")
+
+RunId = Annotated[str, Parameter(help="The run's id.")]
+
+
+@app.command(name="list")
+def list_tools(*, remote: Remote = ON_THIS_MACHINE) -> None:
+    """List the tools that the server exposes."""
+    answer = remote.client().get("/api/tools")
+    if remote.json:
+        print_json(answer)
+        return
+    items = items_of(answer)
+    if not items:
+        note("This server exposes no tools; start it with --manifest.")
+        return
+    rows = [{**item, "arguments": _arguments(item.get("input_schema") or {})} for item in items]
+    print_table(
+        [("name", "NAME"), ("group", "GROUP"), ("arguments", "ARGUMENTS"), ("description", "WHAT IT DOES")],
+        rows,
+        wide="description",
+    )
+
+
+@app.command
+def run(
+    name: Annotated[str, Parameter(help="The tool's name.")],
+    /,
+    *,
+    arg: Annotated[
+        list[str] | None,
+        Parameter(help="An argument as name=value; may be repeated. A value that is JSON is taken so."),
+    ] = None,
+    params: Annotated[
+        str | None, Parameter(help="All arguments as a JSON object; - reads it from standard input.")
+    ] = None,
+    params_file: Annotated[
+        str | None, Parameter(help="A file with the arguments as JSON; - is standard input.")
+    ] = None,
+    background: Annotated[
+        bool, Parameter(negative="", help="Leave it to a worker and print the run's id.")
+    ] = False,
+    remote: Remote = ON_THIS_MACHINE,
+) -> int | None:
+    """Run a tool and print what it returns. While it asks somebody, this waits; Ctrl-C withdraws the question."""
+    arguments = _given(arg, params, params_file)
+    body = {"tool_name": name, "arguments": arguments}
+    if background:
+        started = remote.client().post("/api/tool-runs", body)
+        if remote.json:
+            print_json(started)
+        else:
+            print(f"Started. Look at it with: rejoinder tools run-show {started['run_id']}")
+        return None
+    client = remote.client(patient=True)
+    if not remote.json and sys.stderr.isatty():
+        note("Running. If it asks something: rejoinder interactions list, in another terminal.")
+    done = client.post("/api/run-tool", body)
+    if remote.json:
+        print_json(done)
+    elif done.get("kind") == "parked":
+        inner = (done.get("result") or {}).get("tai42:suspended_interaction") or done.get("result") or {}
+        print("Parked: it goes on when its question is answered.")
+        ids = inner.get("interaction_ids") or [inner.get("interaction_id")]
+        for identifier in ids:
+            print(f"  rejoinder interactions answer {cell(identifier)}")
+    elif done.get("kind") == "none":
+        print("Done.")
+    else:
+        _print_result(done.get("result"))
+    return None
+
+
+@app.command
+def runs(
+    *,
+    tool: Annotated[str | None, Parameter(help="Only runs of this tool.")] = None,
+    status: Annotated[
+        str | None, Parameter(help="Only running, parked, succeeded, failed, lost or cancelled ones.")
+    ] = None,
+    held: Annotated[
+        bool | None, Parameter(help="Only those that wait for an operator, or only the others.")
+    ] = None,
+    limit: Annotated[int | None, Parameter(help="How many at most, 1 to 500.")] = None,
+    remote: Remote = ON_THIS_MACHINE,
+) -> None:
+    """List the newest runs."""
+    answer = remote.client().get("/api/tool-runs", tool_name=tool, status=status, held=held, limit=limit)
+    if remote.json:
+        print_json(answer)
+        return
+    items = items_of(answer)
+    if not items:
+        note("No such run.")
+        return
+    print_table(
+        [
+            ("run_id", "RUN"),
+            ("tool_name", "TOOL"),
+            ("status", "STATUS"),
+            ("held", "HELD"),
+            ("identity", "FOR"),
+            ("created_at", "STARTED"),
+        ],
+        [shown(item, created_at=local) for item in items],
+    )
+
+
+@app.command(name="run-show")
+def run_show(identifier: RunId, /, *, remote: Remote = ON_THIS_MACHINE) -> None:
+    """Show one run: its arguments, its state and its result."""
+    found = remote.client().get(f"/api/tool-runs/{segment(identifier)}")
+    if remote.json:
+        print_json(found)
+    else:
+        print_mapping(shown(found, created_at=local, finished_at=local))
+
+
+@app.command
+def retry(identifier: RunId, /, *, remote: Remote = ON_THIS_MACHINE) -> None:
+    """Send a held run to the workers once more."""
+    done = remote.client().post(f"/api/tool-runs/{segment(identifier)}/retry")
+    if remote.json:
+        print_json(done)
+    else:
+        print("Sent to the workers once more.")
+
+
+@app.command
+def discard(identifier: RunId, /, *, remote: Remote = ON_THIS_MACHINE) -> None:
+    """Take a held run off the list of those that wait for an operator; it stays as it ended."""
+    done = remote.client().delete(f"/api/tool-runs/{segment(identifier)}")
+    if remote.json:
+        print_json(done)
+    else:
+        print("Discarded.")
+
+
+def _given(arg: list[str] | None, params: str | None, params_file: str | None) -> dict[str, Any]:
+    whole = json_option("--params", params, params_file)
+    if whole is None:
+        return pairs("--arg", arg or [])
+    if arg:
+        raise UsageError("Give the arguments with --arg or with --params, not both.", field="--params")
+    if not isinstance(whole, dict):
+        raise UsageError("--params must be a JSON object.", field="--params")
+    return whole
+
+
+def _arguments(schema: dict[str, Any]) -> str:
+    needed = schema.get("required") or []
+    return (
+        ", ".join(name if name in needed else f"[{name}]" for name in schema.get("properties") or {}) or "-"
+    )
+
+
+def _print_result(value: Any) -> None:
+    if isinstance(value, dict):
+        print_mapping(value)
+    else:
+        print(cell(value))
