@@ -88,7 +88,7 @@ class Calls:
         key = (by.name, by.key_id, tool, _digest(arguments))
         self._forget_old()
         call = self._calls.get(key)
-        if call is not None:
+        if call is not None and not _was_told_lost(call):
             return call
         if sum(1 for one in self._calls.values() if one.ended_at is None) >= MOST_GOING:
             raise RunCapacityError("Too many tool calls are going; try again later.")
@@ -102,6 +102,8 @@ class Calls:
     ) -> Ended | None:
         """Wait for the call's end for so many seconds, and ``tell`` that it goes on from time to time. None: it is
         still going. Being cancelled lets go of the call and does not touch it."""
+        # That a process died is not notified by run: whoever comes anew makes us look anew.
+        self._wake(call.run_id)
         ended = await self._hold(call.task, seconds, tell, every)
         if ended is not None and self._calls.get(call.key) is call:
             # It is told: the next call with these arguments means a new run.
@@ -225,11 +227,12 @@ class Calls:
 
     def _heard(self, text: str) -> None:
         try:
-            events = self._watched.get(UUID(text), ())
+            self._wake(UUID(text))
         except ValueError:
             log.warning("signal is not an id")
-            return
-        for woken in events:
+
+    def _wake(self, run_id: UUID) -> None:
+        for woken in self._watched.get(run_id, ()):
             woken.set()
 
     def _forget_old(self) -> None:
@@ -245,6 +248,14 @@ class Calls:
 def _digest(arguments: dict[str, Any]) -> bytes:
     text = json.dumps(arguments, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).digest()
+
+
+def _was_told_lost(call: Call) -> bool:
+    """Whether the run that this call waited for was lost with another process: the next call is then a new run."""
+    if call.ended_at is None or not call.task.done() or call.task.cancelled():
+        return False
+    ended = call.task.result()
+    return ended.kind == "error" and ended.value.get("code") == "run-lost"
 
 
 def _was_lost(run: Run) -> bool:
