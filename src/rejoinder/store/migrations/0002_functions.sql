@@ -425,7 +425,10 @@ END $$;
 -- A run that failed before the author's code began, or whose idempotent code failed, goes back for another attempt.
 CREATE FUNCTION rejoinder.release_run_v1(p_run_id uuid, p_epoch bigint, p_error jsonb) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
-    UPDATE rejoinder.run r SET owner_process = NULL, error = p_error, epoch = r.epoch + 1
+    UPDATE rejoinder.run r
+       SET owner_process = NULL, error = p_error, epoch = r.epoch + 1,
+           -- A worker that was told to stop is no fault of the run: however often, it does not use up its starts.
+           starts = greatest(r.starts - CASE p_error ->> 'code' WHEN 'worker-stopped' THEN 1 ELSE 0 END, 0)
      WHERE r.id = p_run_id AND r.epoch = p_epoch AND r.state = 'running';
     IF NOT FOUND THEN
         RETURN false;
