@@ -297,3 +297,37 @@ async def test_a_lost_run_is_told_and_begun_anew(database_url: str, mode: str) -
         assert done.meta["rejoinder/lost_run_id"] == told["run_id"]
         assert told["run_id"] in text_of(done)
     assert (order.started, anew.started) == (1, 1)
+
+
+async def test_what_is_held_in_memory_is_bounded(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    order = Counting()
+    async with (
+        serving(database_url, order.tool, rejoinder_mcp_hold_seconds=0.1) as served,
+        connected(served, MODERN) as client,
+    ):
+        monkeypatch.setattr("rejoinder.mcp.calls.MOST_GOING", 2)
+        runs = [pending_of(await client.call_tool("order", {"what": w}))["run_id"] for w in ("a", "b")]
+        refused = await client.call_tool("order", {"what": "c"})
+        assert refused.is_error
+        assert refused.structured_content["code"] == "tool-runs-at-capacity"
+        # A call that goes on already is no new one.
+        assert pending_of(await client.call_tool("order", {"what": "a"}))["run_id"] == runs[0]
+
+        for question in await served.questions(2):
+            await served.answer(question, True)
+        await assert_eventually(lambda: order.ended == 2, "the runs did not end")
+        calls = served.door._calls
+        assert calls is not None
+        await assert_eventually(
+            lambda: all(one.ended_at for one in calls._calls.values()), "the calls did not end"
+        )
+        monkeypatch.setattr("rejoinder.mcp.calls.MOST_KEPT", 1)
+        assert pending_of(await client.call_tool("order", {"what": "c"}))
+        assert len(calls) == 2
+        monkeypatch.setattr("rejoinder.mcp.calls.KEEP_SECONDS", 0.0)
+        assert pending_of(await client.call_tool("order", {"what": "c"}))
+        assert len(calls) == 1
+        # The store has what memory forgot.
+        for run_id in runs:
+            done = await client.call_tool("check_run", {"run_id": run_id})
+            assert done.structured_content["ordered"] is True
