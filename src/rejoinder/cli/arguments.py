@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,10 @@ class StandardInput:
 
     def __init__(self) -> None:
         self._taken_by: str | None = None
+
+    def release(self) -> None:
+        """Forget who took it: another command begins."""
+        self._taken_by = None
 
     def claim(self, flag: str) -> None:
         """Raises UsageError where another option reads it already."""
@@ -96,8 +101,9 @@ def json_option(flag: str, text: str | None, file: str | None) -> Any | None:
     return read_json(name, _decoded(content, name))
 
 
-def pairs(flag: str, given: list[str]) -> dict[str, Any]:
-    """``k=v`` words as an object. A value that is JSON is taken as JSON, anything else as text."""
+def pairs(flag: str, given: list[str], *, texts: Collection[str] = ()) -> dict[str, Any]:
+    """``k=v`` words as an object. A value that is JSON is taken as JSON, anything else as text; the value of a name
+    in ``texts`` is text always."""
     found: dict[str, Any] = {}
     for word in given:
         name, mark, text = word.partition("=")
@@ -106,7 +112,7 @@ def pairs(flag: str, given: list[str]) -> dict[str, Any]:
         if name in found:
             raise UsageError(f"{flag} gives {name} twice.", field=flag)
         try:
-            found[name] = json.loads(text, parse_constant=_refuse_constant)
+            found[name] = text if name in texts else json.loads(text, parse_constant=_refuse_constant)
         except (ValueError, RecursionError):
             found[name] = text
     return found

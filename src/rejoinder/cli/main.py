@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from cyclopts import App, CycloptsError
 
-from rejoinder.cli.arguments import leading_options_last
+from rejoinder.cli.arguments import leading_options_last, standard_input
 from rejoinder.contract.errors import RejoinderError
 
 HELP = """Ask a person from any agent or tool and get the typed answer back, exactly once.
@@ -30,6 +30,7 @@ ON_THIS_MACHINE = (
     ("owner-key", "local:owner_key", "Make the first key of a deployment, in its database."),
     ("backup", "local:backup", "Write the embedded store to a file."),
     ("restore", "local:restore", "Put a backup in the place of the embedded store."),
+    ("openclaw", "openclaw:app", "Record what an OpenClaw Gateway says, and replay recordings."),
 )
 REMOTE = (
     ("interactions", "interactions:app", "List, watch, answer and withdraw questions."),
@@ -41,12 +42,10 @@ REMOTE = (
 
 
 def build() -> App:
-    from importlib.metadata import version
-
     app = App(
         name="rejoinder",
         help=HELP,
-        version=lambda: version("rejoinder"),
+        version=_version,
         version_flags=["--version"],
         help_format="markdown",
         default_parameter=None,
@@ -71,6 +70,7 @@ def run(arguments: list[str]) -> int:
     from rejoinder.cli.output import fail
 
     app = build()
+    standard_input.release()
     try:
         result = app(
             leading_options_last(arguments),
@@ -92,6 +92,12 @@ def run(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return result if isinstance(result, int) else 0
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("rejoinder")
 
 
 def _explained(error: CycloptsError) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from rejoinder.cli.arguments import UsageError, json_option, pairs
-from rejoinder.cli.client import segment
+from rejoinder.cli.client import Client, ServerError, segment
 from rejoinder.cli.moments import local, shown
 from rejoinder.cli.output import cell, note, print_json, print_mapping, print_table
 from rejoinder.cli.remote import ON_THIS_MACHINE, Remote, items_of
@@ -29,12 +29,39 @@ def list_tools(*, remote: Remote = ON_THIS_MACHINE) -> None:
     if not items:
         note("This server exposes no tools; start it with --manifest.")
         return
-    rows = [{**item, "arguments": _arguments(item.get("input_schema") or {})} for item in items]
     print_table(
-        [("name", "NAME"), ("group", "GROUP"), ("arguments", "ARGUMENTS"), ("description", "WHAT IT DOES")],
-        rows,
-        wide="description",
+        [("name", "NAME"), ("group", "GROUP"), ("description", "WHAT IT DOES")], items, wide="description"
     )
+
+
+@app.command
+def show(
+    name: Annotated[str, Parameter(help="The tool's name.")], /, *, remote: Remote = ON_THIS_MACHINE
+) -> None:
+    """Show one tool and the arguments that it takes."""
+    found = _tool(remote.client(), name)
+    if found is None:
+        raise ServerError("No tool of this name is exposed.", heard=404)
+    if remote.json:
+        print_json(found)
+        return
+    schema = found.pop("input_schema", None) or {}
+    print_mapping(found)
+    needed = schema.get("required") or []
+    arguments = [
+        {
+            "name": argument,
+            "needed": argument in needed,
+            "type": ", ".join(sorted(_types(about))) or "any",
+            "default": about.get("default"),
+            "about": about.get("description"),
+        }
+        for argument, about in (schema.get("properties") or {}).items()
+    ]
+    if arguments:
+        print()
+        columns = [("name", "ARGUMENT"), ("type", "TYPE"), ("needed", "NEEDED"), ("default", "DEFAULT")]
+        print_table([*columns, ("about", "WHAT IT IS")], arguments, wide="about")
 
 
 @app.command
@@ -44,7 +71,9 @@ def run(
     *,
     arg: Annotated[
         list[str] | None,
-        Parameter(help="An argument as name=value; may be repeated. A value that is JSON is taken so."),
+        Parameter(
+            help="An argument as name=value; may be repeated. Numbers, true, false, lists and objects are JSON."
+        ),
     ] = None,
     params: Annotated[
         str | None, Parameter(help="All arguments as a JSON object; - reads it from standard input.")
@@ -58,16 +87,15 @@ def run(
     remote: Remote = ON_THIS_MACHINE,
 ) -> int | None:
     """Run a tool and print what it returns. While it asks somebody, this waits; Ctrl-C withdraws the question."""
-    arguments = _given(arg, params, params_file)
-    body = {"tool_name": name, "arguments": arguments}
+    client = remote.client(patient=not background)
+    body = {"tool_name": name, "arguments": _given(client, name, arg, params, params_file)}
     if background:
-        started = remote.client().post("/api/tool-runs", body)
+        started = client.post("/api/tool-runs", body)
         if remote.json:
             print_json(started)
         else:
             print(f"Started. Look at it with: rejoinder tools run-show {started['run_id']}")
         return None
-    client = remote.client(patient=True)
     if not remote.json and sys.stderr.isatty():
         note("Running. If it asks something: rejoinder interactions list, in another terminal.")
     done = client.post("/api/run-tool", body)
@@ -151,22 +179,37 @@ def discard(identifier: RunId, /, *, remote: Remote = ON_THIS_MACHINE) -> None:
         print("Discarded.")
 
 
-def _given(arg: list[str] | None, params: str | None, params_file: str | None) -> dict[str, Any]:
+def _given(
+    client: Client, name: str, arg: list[str] | None, params: str | None, params_file: str | None
+) -> dict[str, Any]:
     whole = json_option("--params", params, params_file)
-    if whole is None:
-        return pairs("--arg", arg or [])
-    if arg:
-        raise UsageError("Give the arguments with --arg or with --params, not both.", field="--params")
-    if not isinstance(whole, dict):
-        raise UsageError("--params must be a JSON object.", field="--params")
-    return whole
+    if whole is not None:
+        if arg:
+            raise UsageError("Give the arguments with --arg or with --params, not both.", field="--params")
+        if not isinstance(whole, dict):
+            raise UsageError("--params must be a JSON object.", field="--params")
+        return whole
+    if not arg:
+        return {}
+    # A tool that takes a text is given one, even where it looks like a number.
+    schema = (_tool(client, name) or {}).get("input_schema") or {}
+    texts = {n for n, about in (schema.get("properties") or {}).items() if _types(about) == {"string"}}
+    return pairs("--arg", arg, texts=texts)
 
 
-def _arguments(schema: dict[str, Any]) -> str:
-    needed = schema.get("required") or []
-    return (
-        ", ".join(name if name in needed else f"[{name}]" for name in schema.get("properties") or {}) or "-"
-    )
+def _tool(client: Client, name: str) -> dict[str, Any] | None:
+    return next((item for item in items_of(client.get("/api/tools")) if item.get("name") == name), None)
+
+
+def _types(about: Any) -> set[str]:
+    """The JSON types that an argument takes, as far as its schema says so plainly."""
+    if not isinstance(about, dict):
+        return set()
+    found = about.get("type")
+    types = {found} if isinstance(found, str) else set(found or [])
+    for part in (about.get("anyOf") or []) + (about.get("oneOf") or []):
+        types |= _types(part)
+    return types
 
 
 def _print_result(value: Any) -> None:

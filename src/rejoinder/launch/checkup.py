@@ -47,7 +47,7 @@ async def look_at_database(url: str, settings: Settings) -> list[Finding]:
                 Finding(
                     "migrations",
                     "fail",
-                    f"The database lacks {len(lacking)} migrations; the first is {lacking[0]}.",
+                    f"The database lacks migrations ({len(lacking)}); the first is {lacking[0]}.",
                     "Run: rejoinder migrate",
                 ),
             ]
@@ -156,7 +156,7 @@ def _processes(rows: list[Row], stale: float) -> Iterator[Finding]:
     alive = [row for row in rows if row["silent"] <= stale]
     shown = ", ".join(f"{row['kind']} on {row['host']} ({row['pid']})" for row in alive[:10])
     if alive:
-        yield Finding("processes", "ok", f"{len(alive)} run: {shown}.")
+        yield Finding("processes", "ok", f"{len(alive)} on this database: {shown}.")
     else:
         yield Finding(
             "processes",
@@ -170,7 +170,7 @@ def _processes(rows: list[Row], stale: float) -> Iterator[Finding]:
         yield Finding(
             "dead processes",
             "warn",
-            f"{len(silent)} processes have not been heard of for over a minute and hold their lock, the first is "
+            f"Not heard of for over a minute, but holding its lock ({len(silent)} in all): "
             f"{first['kind']} on {first['host']} ({first['pid']}).",
             "If it hangs, end it: its questions are withdrawn and its runs are taken over then.",
         )
@@ -190,19 +190,19 @@ def _queue(queue: Row, *, workers: int) -> Iterator[Finding]:
         yield Finding(
             "workers",
             "fail" if waiting else "warn",
-            f"No worker runs, and {waiting} jobs wait for one." if waiting else "No worker runs.",
+            f"No worker runs. Jobs that wait for one: {waiting}." if waiting else "No worker runs.",
             "Start one with: rejoinder worker. Without it parked runs do not go on.",
         )
     elif oldest > WAIT_SECONDS:
         yield Finding(
             "queue",
             "warn",
-            f"{waiting} jobs wait, the oldest for {oldest:.0f} seconds.",
+            f"Jobs that wait: {waiting}, the oldest for {oldest:.0f} seconds.",
             "Start more workers, or look in their logs for what holds them up.",
         )
     else:
         yield Finding(
-            "queue", "ok", f"{waiting} jobs wait, {queue['picked']} are being done by {workers} workers."
+            "queue", "ok", f"Jobs that wait: {waiting}; under way: {queue['picked']}; workers: {workers}."
         )
 
 
@@ -219,7 +219,7 @@ def _slots(slots: Row, settings: Settings) -> Iterator[Finding]:
             "Answer or withdraw some, or raise INTERACTIONS_MAX_CONCURRENT for every process.",
         )
     else:
-        yield Finding("open questions", "ok", f"{used} of {most} questions that may be open are.")
+        yield Finding("open questions", "ok", f"Open now: {used} of at most {most}.")
 
 
 def _counts(counts: Row, settings: Settings) -> Iterator[Finding]:
@@ -227,7 +227,7 @@ def _counts(counts: Row, settings: Settings) -> Iterator[Finding]:
         yield Finding(
             "held runs",
             "warn",
-            f"{counts['held']} runs are held: something may have been half done.",
+            f"Runs that are held, because something may have been half done: {counts['held']}.",
             "Look at them with: rejoinder tools runs --held. Then retry or discard each.",
         )
     else:
