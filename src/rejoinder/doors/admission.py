@@ -14,7 +14,7 @@ from fastapi import Request
 from fastapi.routing import APIRoute
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
-from starlette.routing import BaseRoute
+from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from rejoinder.access.gate import CALLER, Caller, authenticate, check_session_request
@@ -92,7 +92,14 @@ def unrestricted(connection: HTTPConnection) -> Identity:
 def route_template(scope: Scope) -> str:
     """The path as it is declared, such as ``/api/tool-runs/{run_id}``: never the values in it."""
     path = getattr(scope.get("route"), "path", None)
+    if path is None and "endpoint" in scope:
+        path = scope["app"].state.templates.get(scope["endpoint"])
     return path if isinstance(path, str) else "unmatched"
+
+
+def templates(routes: list[BaseRoute]) -> dict[Any, str]:
+    """The path of each plain route by its endpoint: FastAPI notes the route in the scope only for its own."""
+    return {route.endpoint: route.path for route in routes if isinstance(route, Route)}
 
 
 class Door(APIRoute):

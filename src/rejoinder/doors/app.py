@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.routing import BaseRoute, Route
 
 from rejoinder.doors import access, interactions, operations, tool_runs
-from rejoinder.doors.admission import OWN, Door, grant_of
+from rejoinder.doors.admission import OWN, Door, grant_of, templates
 from rejoinder.doors.answer import Answer
 from rejoinder.doors.openapi import document
 from rejoinder.doors.openapi import router as openapi_router
@@ -63,6 +63,7 @@ def create_app(node: Node, *, lifespan: Lifespan | None = None) -> FastAPI:
         *openapi_router(app).routes,
         *own,
     ]
+    app.state.templates = templates(app.router.routes)
     check_grants(app.router.routes)
     app.openapi = lambda: document(app)  # type: ignore[method-assign]
     return app

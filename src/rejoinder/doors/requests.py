@@ -88,7 +88,8 @@ class _Exchange:
         except Exception as error:
             await self._failed(error)
         except BaseException:
-            self._finish(GONE)
+            # The server stops; what stands around this says so to the client.
+            self._finish(503 if self.status is None else self.status)
             raise
         self._finish(self.status or 500)
 

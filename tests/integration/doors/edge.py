@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import httpx2
+import jsonschema_rs
 from fastapi import FastAPI
 
 from rejoinder.contract.identity import LOCAL_OWNER
@@ -22,6 +24,36 @@ from tests.support import assert_eventually, client
 BASE = "http://127.0.0.1"
 
 
+class Documented:
+    """Holds every answer of the API against the OpenAPI document: its status and its body are what that says."""
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        self._document = document
+        self._paths = [(re.compile(re.sub(r"{\w+}", "[^/]+", path)), path) for path in document["paths"]]
+        # A fixed path counts before one with a parameter, as it does when a route is looked for.
+        self._paths.sort(key=lambda entry: "{" in entry[1])
+
+    async def __call__(self, response: httpx2.Response) -> None:
+        request = response.request
+        operation = self._operation(request.url.path, request.method.lower())
+        if operation is None or response.headers.get("content-type") != "application/json":
+            return
+        content = await response.aread()
+        status = str(response.status_code)
+        assert status in operation["responses"], f"{status} is not documented: {response.text}"
+        if content:
+            schema = operation["responses"][status]["content"]["application/json"]["schema"]
+            whole = schema | {"components": self._document["components"]}
+            jsonschema_rs.validator_for(whole, validate_formats=True).validate(response.json())
+
+    def _operation(self, path: str, method: str) -> dict[str, Any] | None:
+        for pattern, template in self._paths:
+            if pattern.fullmatch(path):
+                found: dict[str, Any] | None = self._document["paths"][template].get(method)
+                return found
+        return None
+
+
 @dataclass
 class Edge:
     """``owner`` is a client with every grant. ``client(name, ...)`` makes a key and a client that sends it."""
@@ -31,11 +63,18 @@ class Edge:
     owner: httpx2.AsyncClient
     base: str
     transport: httpx2.AsyncBaseTransport | None
+    check: Documented | None = None
 
     def anonymous(self, **headers: str) -> httpx2.AsyncClient:
         if self.transport is None:
             return client(self.base)
-        return httpx2.AsyncClient(base_url=self.base, transport=self.transport, headers=headers)
+        assert self.check is not None
+        return httpx2.AsyncClient(
+            base_url=self.base,
+            transport=self.transport,
+            headers=headers,
+            event_hooks={"response": [self.check]},
+        )
 
     async def key(self, name: str, *grants: str, owner: str | None = None) -> str:
         _, secret = await self.node.access.create_key(
@@ -48,13 +87,17 @@ class Edge:
         made.headers["authorization"] = f"Bearer {await self.key(name, *grants, owner=owner)}"
         return made
 
-    async def ask(self, who: httpx2.AsyncClient | None = None, **arguments: Any) -> Asked:
+    async def ask(self, who: httpx2.AsyncClient | None = None, /, **arguments: Any) -> Asked:
         """Call the builtin ask and wait until its question is open."""
+        return await self.call("ask", {"question": "?"} | arguments, who)
+
+    async def call(
+        self, tool: str, arguments: dict[str, Any], who: httpx2.AsyncClient | None = None
+    ) -> Asked:
+        """Call a tool that asks, and wait until its question is open."""
         known = await self.open_ids()
         call = asyncio.create_task(
-            (who or self.owner).post(
-                "/api/run-tool", json={"tool_name": "ask", "arguments": {"question": "?"} | arguments}
-            )
+            (who or self.owner).post("/api/run-tool", json={"tool_name": tool, "arguments": arguments})
         )
 
         async def new() -> str | None:
@@ -94,10 +137,12 @@ async def edge(url: str, *tools: Tool, worker: bool = False, **settings: Any) ->
     """Over memory."""
     async with running(url, *tools, worker=worker, **settings) as node:
         app = create_app(node)
+        check = Documented(app.openapi())
         # A fault of ours is answered, not raised into the test: the tests read the answer.
         transport = httpx2.ASGITransport(app=app, raise_app_exceptions=False)
-        async with httpx2.AsyncClient(base_url=BASE, transport=transport) as owner:
-            made = Edge(node, app, owner, BASE, transport)
+        hooks: dict[str, list[Any]] = {"response": [check]}
+        async with httpx2.AsyncClient(base_url=BASE, transport=transport, event_hooks=hooks) as owner:
+            made = Edge(node, app, owner, BASE, transport, check)
             owner.headers["authorization"] = f"Bearer {await made.key('owner', 'read', 'write', 'admin')}"
             yield made
 
