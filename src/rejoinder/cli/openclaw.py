@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 from pathlib import Path
@@ -62,6 +63,8 @@ def record(
         known = [secret, identity.token or "" if identity is not None else ""]
         with create(file) as opened:
             recorder = Recorder(opened, known=known)
+            # What the client would log is said to the person here.
+            logging.getLogger("rejoinder.openclaw").setLevel(logging.CRITICAL)
             try:
                 asyncio.run(_record(access, recorder, seconds))
             finally:

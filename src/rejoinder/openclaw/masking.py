@@ -55,6 +55,7 @@ _PRIVATE_KEY = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL
 )
 _SHORTEST_KNOWN = 6
+_PLURALS = {"capability address": "capability addresses"}
 
 
 class Mask:
@@ -81,7 +82,7 @@ class Mask:
         if "-----BEGIN" in text:
             text = _PRIVATE_KEY.sub(lambda found: self._name(found[0], "key"), text)
         if "/__openclaw__/cap/" in text:
-            text = _CAPABILITY.sub(lambda found: self._name(found[0], "capability"), text)
+            text = _CAPABILITY.sub(lambda found: self._name(found[0], "capability address"), text)
         text = _LOOKS_SECRET.sub(lambda found: self._name(found[0], "secret"), text)
         if "ome/" in text or "sers" in text:
             text = _HOME.sub(lambda found: self._counted("home path", f"{found['root']}user"), text)
@@ -92,7 +93,7 @@ class Mask:
     def summary(self) -> list[str]:
         """What was masked, for people: `3 tokens`, ..."""
         return [
-            f"{count} {kind if count == 1 else f'{kind}s' if kind[-1] != 'y' else f'{kind[:-1]}ies'}"
+            f"{count} {kind if count == 1 else _PLURALS.get(kind, f'{kind}s')}"
             for kind, count in sorted(self.counts.items())
         ]
 

@@ -246,8 +246,8 @@ class _Player:
             payload["inFlightRun"] = flight
         self._feed(HistoryRead(key, payload))
 
-    def _runs(self, key: str) -> set[str]:
-        return {run.run_id for run in self._table.runs(key)}
+    def _runs(self, key: str) -> Counter[str]:
+        return Counter(run.run_id for run in self._table.runs(key))
 
     def _messages(self, key: str) -> list[Message]:
         transcript = self._transcripts.get(key)

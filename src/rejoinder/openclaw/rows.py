@@ -8,7 +8,8 @@ before a tool is a row of its own, with the number and the id of the row of its 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from rejoinder.openclaw.frames import Payload, mapping
 from rejoinder.turns.transcript import is_input, run_of, steered_into
@@ -56,19 +57,24 @@ class Transcript:
         """All of them."""
         return [self._rows[mark] for mark in self._order()]
 
-    def until(self, seen: set[Mark], runs: set[str]) -> list[Payload]:
+    def until(self, seen: set[Mark], runs: Mapping[str, int]) -> list[Payload]:
         """The rows a history read at this moment would have: those seen so far, and what the runs known so far
-        went on to write before the session was asked something new."""
-        order = self._order()
-        last = max((place for place, mark in enumerate(order) if mark in seen), default=-1)
-        found = [self._rows[mark] for mark in order[: last + 1]]
-        for mark in order[last + 1 :]:
-            row = self._rows[mark]
-            if is_input(row) and steered_into(row) is None:
-                break
-            run = run_of(row)
+        (how often each id is known) were asked and wrote after those.
+        """
+        order = [self._rows[mark] for mark in self._order()]
+        last = max((place for place, mark in enumerate(self._order()) if mark in seen), default=-1)
+        found = order[: last + 1]
+        begun = Counter(_asked(order, place) for place in range(last + 1) if _begins(order[place]))
+        for place in range(last + 1, len(order)):
+            row = order[place]
+            run = _asked(order, place) if _begins(row) else run_of(row)
             if run is not None and run not in runs:
                 break
+            if _begins(row):
+                # A run's id may be its session's: then the same id is another run after each new input.
+                if run is None or (run == self.session_id and begun[run] >= runs[run]):
+                    break
+                begun[run] += 1
             found.append(row)
         return found
 
@@ -76,6 +82,15 @@ class Transcript:
         if self._ordered is None:
             self._ordered = sorted(self._places, key=self._places.__getitem__)
         return self._ordered
+
+
+def _begins(row: Payload) -> bool:
+    return is_input(row) and steered_into(row) is None
+
+
+def _asked(order: Sequence[Payload], place: int) -> str | None:
+    """The run that an input began: who writes next."""
+    return next((run_of(row) for row in order[place + 1 :] if not is_input(row)), None)
 
 
 def _mark(row: Payload, epoch: int) -> Mark:
