@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import struct
 import zlib
 from collections.abc import AsyncIterator
@@ -12,17 +11,17 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import uvicorn
-
 from rejoinder.contract.answers import SuspendedInteraction
 from rejoinder.contract.identity import GRANTS, LOCAL_OWNER, Identity
 from rejoinder.contract.questions import Question
 from rejoinder.doors.app import create_app
+from rejoinder.launch.serve import bind
+from rejoinder.launch.serve import serving as server_of
 from rejoinder.node import Node
 from rejoinder.runs.ask import ask
 from rejoinder.runs.tools import tool
 from tests.integration.nodes import running
-from tests.support import assert_eventually, free_port
+from tests.support import assert_eventually
 
 AGENT = Identity(name="release-bot", grants=frozenset(("read", "write")))
 
@@ -194,22 +193,13 @@ class Live:
 @asynccontextmanager
 async def serving(database_url: str, *, port: int | None = None) -> AsyncIterator[Live]:
     async with running(database_url, deploy, unlock, worker=True) as node:
-        port = port or free_port()
-        app = create_app(node)
-        config = uvicorn.Config(app, host="127.0.0.1", port=port, log_level="warning", ws="none")
-        server = uvicorn.Server(config)
-        server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
-        task = asyncio.create_task(server.serve())
-        await assert_eventually(lambda: server.started or task.done(), "the server did not start")
-        live = Live(node, f"http://localhost:{port}")
-        try:
-            yield live
-        finally:
-            await live.close()
-            app.state.blocking.stop()
-            server.should_exit = True
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        address = bind("127.0.0.1", port or 0)
+        async with server_of(create_app(node), address, grace=0):
+            live = Live(node, f"http://localhost:{address.port}")
+            try:
+                yield live
+            finally:
+                await live.close()
 
 
 async def _main() -> None:

@@ -184,6 +184,8 @@ def _hint(one: Field) -> str | None:
     parts: list[str] = []
     if one.control == "lines":
         parts.append("One on each line.")
+    elif one.zone_name is not None:
+        parts.append("Beside it: the offset from UTC, such as +01:00; Z is UTC itself.")
     elif one.control == "json":
         parts.append("Text, or a JSON value." if one.takes_text else "A JSON value.")
     low, high = limits.get("minimum"), limits.get("maximum")

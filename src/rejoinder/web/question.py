@@ -28,6 +28,7 @@ class Medium:
     href: str | None
     host: str | None
     name: str
+    alt: str
     caption: str | None
 
 
@@ -152,7 +153,9 @@ def _answer(question: Question) -> list[Line] | None:
 def _medium(item: dict[str, Any], number: int) -> Medium:
     url, kind = str(item["url"]), str(item["kind"])
     caption = item.get("caption")
+    # The caption stands beside the picture: as its alternative text too it would be read out twice.
+    alt = f"{kind.capitalize()} {number}, sent with the question"
     name = item.get("filename") or caption or f"{kind.capitalize()} {number}"
     if url.startswith("data:"):
-        return Medium(kind, url, None, None, name, caption)
-    return Medium(kind, None, url, urlsplit(url).hostname, name, caption)
+        return Medium(kind, url, None, None, name, alt, caption)
+    return Medium(kind, None, url, urlsplit(url).hostname, name, alt, caption)

@@ -1,0 +1,124 @@
+"""Every page in every state, width and scheme: nothing sideways, nothing for axe to report, targets one can hit."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+import pytest
+from playwright.async_api import Page
+
+from rejoinder.contract.identity import Identity
+from tests.live.conftest import Visit
+from tests.live.demo import AGENT, Live
+from tests.support import assert_eventually
+
+BOB = Identity(name="bob", grants=frozenset(("read", "write")))
+TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+
+
+async def violations(page: Page) -> list[str]:
+    """What axe has to say, a line each. Evaluated, not injected: the pages' own policy stays on."""
+    if not await page.evaluate("typeof window.axe === 'object'"):
+        await page.evaluate(files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8"))
+    found = await page.evaluate("tags => axe.run(document, {runOnly: tags})", TAGS)
+    return [
+        f"{one['id']}: {node['target']} {node.get('failureSummary', '')}"
+        for one in found["violations"]
+        for node in one["nodes"]
+    ]
+
+
+async def pages_of(live: Live) -> dict[str, str]:
+    """The paths of every page in every state."""
+    await live.fill()
+
+    async def all_asked() -> bool:
+        return len(await live.node.asks.page(by=AGENT, limit=50)) == 10
+
+    await assert_eventually(all_asked, "not every question was asked")
+    paths = {q.question[:24]: f"/inbox/{q.id}" for q in await live.node.asks.page(by=AGENT, limit=50)}
+    answered, withdrawn = await live.ask("Done?"), await live.ask("Off?")
+    await live.node.asks.answer(answered.id, "yes " * 500, by=BOB, via="cli")
+    await live.node.asks.cancel(withdrawn.id, by=BOB, via="http")
+    paths |= {
+        "answered": f"/inbox/{answered.id}?done=1",
+        "withdrawn": f"/inbox/{withdrawn.id}",
+        "list": "/inbox",
+        "ended": "/inbox?state=answered",
+        "nothing": "/inbox?q=nothing+matches&tool=x",
+        "runs": "/runs",
+        "run": f"/runs/{answered.run_id}",
+        "audit": "/audit",
+        "keys": "/keys",
+        "missing": "/inbox/00000000-0000-0000-0000-000000000000",
+    }
+    return paths
+
+
+@pytest.mark.parametrize(
+    ("width", "dark"), [(320, False), (320, True), (768, False), (1440, False), (1440, True)]
+)
+async def test_every_page_is_accessible_and_fits(live: Live, visit: Visit, width: int, dark: bool) -> None:
+    paths = await pages_of(live)
+    ann = await visit(width=width, dark=dark)
+    wrong: list[str] = []
+    for name, path in paths.items():
+        page = await ann.open(path)
+        if await page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"):
+            wrong.append(f"{name}: wider than the window")
+        wrong += [f"{name}: {one}" for one in await violations(page)]
+        wrong += [f"{name}: small target {one}" for one in await small_targets(page)]
+    assert wrong == []
+
+
+async def test_the_sign_in_page_and_faults_are_accessible(live: Live, visit: Visit) -> None:
+    paths = await pages_of(live)
+    ann = await visit(width=320, height=640)
+    page = await ann.open(paths["Release 4.2: who reviews"])
+    await page.get_by_role("button", name="Send the answer").last.click()
+    await page.locator("#faults").wait_for()
+    assert await violations(page) == []
+    await page.keyboard.press("?")
+    assert await violations(page) == []
+    guest = await visit(name=None, width=320)
+    page = await guest.open("/sign-in")
+    assert await violations(page) == []
+    await page.get_by_label("API key").fill("rjk_nonsense")
+    await page.get_by_role("button", name="Sign in").click()
+    await page.get_by_role("alert").wait_for()
+    assert await violations(page) == []
+
+
+async def test_a_yes_or_no_fits_the_first_screen_of_a_phone(live: Live, visit: Visit) -> None:
+    asked = await live.ask(
+        "Delete the branch feature/old-login? It was merged 41 days ago.", answer_format="confirm"
+    )
+    page = await (await visit(width=320, height=568)).open(f"/inbox/{asked.id}")
+    box = await page.get_by_role("button", name="Yes").bounding_box()
+    assert box is not None
+    assert box["y"] + box["height"] <= 568
+
+
+async def test_nothing_shifts_while_a_page_loads(live: Live, visit: Visit) -> None:
+    paths = await pages_of(live)
+    ann = await visit(width=320, height=640)
+    for path in paths.values():
+        page = await ann.open(path)
+        shift = await page.evaluate(
+            "() => new Promise(done => { let sum = 0; new PerformanceObserver(list => { for (const e of list.getEntries())"
+            " if (!e.hadRecentInput) sum += e.value; }).observe({type: 'layout-shift', buffered: true});"
+            " requestAnimationFrame(() => setTimeout(() => done(sum), 50)); })"
+        )
+        assert shift < 0.01, path
+
+
+async def small_targets(page: Page) -> list[str]:
+    """Controls that are lower than 44 px. Links inside a sentence may be."""
+    found: list[str] = await page.evaluate(
+        """() => [...document.querySelectorAll('button, input:not([type=hidden]), select, textarea, summary, .button, nav a, .queue a')]
+            .filter(e => e.offsetParent && !e.classList.contains('unseen'))
+            .map(e => e.matches('input[type=radio], input[type=checkbox]') ? e.closest('label') : e)
+            .filter(e => e.getBoundingClientRect().height < 43.5)
+            .map(e => e.outerHTML.slice(0, 120))"""
+    )
+    return found
