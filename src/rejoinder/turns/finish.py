@@ -98,10 +98,10 @@ def _squeezed(text: str) -> str:
 def _with_closing(live: list[Item], told: list[Item], *, trusted: bool) -> list[Item]:
     closing = text_of(told)
     streamed = [item for item in live if isinstance(item, Text)]
-    whole, end = _squeezed("".join(item.text for item in streamed)), _squeezed(closing)
+    whole, end = text_of(streamed).split(), closing.split()
     if not any(isinstance(item, Card) for item in live):
         return [item for item in live if isinstance(item, Thought)] + told
-    if whole == end or (trusted and end and whole.endswith(end)):
+    if whole == end or (trusted and end and whole[-len(end) :] == end):
         return live
     # Lost frames: the streamed stretches the closing text has are kept in place, the rest of it comes last.
     rest = closing
@@ -112,8 +112,11 @@ def _with_closing(live: list[Item], told: list[Item], *, trusted: bool) -> list[
             continue
         start = rest.lstrip()
         if start.startswith(item.text.strip()) and item is not streamed[-1]:
-            rest = start[len(item.text.strip()) :]
-            kept.append(item)
+            # A stretch whose end was lost goes on to the end of its paragraph.
+            place = start.find("\n\n", len(item.text.strip()))
+            part = start[: place if place >= 0 else None]
+            rest = start[len(part) :]
+            kept.append(Text(item.id, part))
     if rest.strip():
         kept.append(Text("text_closing", rest.strip()))
     return kept

@@ -139,6 +139,7 @@ class Reducer:
             return
         if whole:
             self._text.tell(whole, doubted=self.gapped)
+            self._text.told = True
         if state == "error" and self.error is None:
             self.error = str(payload.get("errorMessage") or "The run failed.")
         self._said = state if self._said is None or state == "final" else self._said
@@ -183,6 +184,7 @@ class Reducer:
             # A retry under the same id: its terminal is still to come.
             if self.terminal is not None and not self.terminal.settled:
                 self.terminal = self._said = None
+                self._text.told = False
             self.started_at = _number(data.get("startedAt")) or self.started_at
         elif phase in ("end", "error"):
             state: Ending = "aborted" if data.get("aborted") else "error" if phase == "error" else "final"

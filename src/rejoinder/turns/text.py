@@ -72,7 +72,8 @@ class TextFlow:
         self._scopes: list[Scope] = []
         self._sources: dict[tuple[str, str | None], Source] = {}
         self._tools = 0
-        self._last_tool_seq: int | None = None
+        self.told = False
+        """Whether a final told the whole: pieces that come after it are in it."""
 
     @property
     def scopes(self) -> list[Scope]:
@@ -103,7 +104,7 @@ class TextFlow:
                 return  # said before: frames come in order, so an old number is a repeated frame
             source.seq = seq
         if whole is None:
-            if not delta:
+            if not delta or self.told:
                 return
             source.partial = True
             # A stream without wholes cannot say that a new message began; a tool in between says it.
@@ -131,6 +132,9 @@ class TextFlow:
         if not said:
             return
         last = self._scopes[-1] if self._scopes else None
+        rest = self._unseen(text)
+        if rest is not None and not rest.strip():
+            return
         if last is not None:
             have = last.text.strip()
             if have.startswith(said):
@@ -138,12 +142,10 @@ class TextFlow:
             if said.startswith(have) and (have or last.open):
                 self._set(last, text if text.startswith(last.text) else said, None, replace=True, sure=True)
                 return
-        rest = self._unseen(text)
         if rest is not None:
-            if rest.strip():
-                self._set(
-                    self._new(None, False, text, len(text) - len(rest)), text, None, replace=True, sure=True
-                )
+            self._set(
+                self._new(None, False, text, len(text) - len(rest)), text, None, replace=True, sure=True
+            )
             return
         if self._ends_with(said):
             return
@@ -197,7 +199,7 @@ class TextFlow:
                     scope.item_id = item_id
                 return scope
         if item_id is None and not fresh and delta != whole:
-            rest = self._unseen(whole)
+            rest = self._unseen(whole, preambles=False)
             if rest is not None:
                 return self._new(None, False, whole, len(whole) - len(rest)) if rest.strip() else None
         return self._new(item_id, stream == "preamble")
@@ -246,12 +248,12 @@ class TextFlow:
             if part.item.text != shown:
                 self._change(part.item, shown)
 
-    def _unseen(self, whole: str) -> str | None:
-        # The rest of a text that tells everything again, or None if it does not.
+    def _unseen(self, whole: str, *, preambles: bool = True) -> str | None:
+        # The rest of a text that tells everything again, or None if it does not. No stream repeats preambles.
         place, seen = 0, False
         for scope in self._scopes:
             told = scope.text.strip()
-            if not told:
+            if not told or (scope.preamble and not preambles):
                 continue
             seen = True
             while place < len(whole) and whole[place].isspace():
