@@ -170,14 +170,7 @@ class Calls:
             return Ended(call.run_id, "error", problem.as_problem())
         except Exception:
             log.exception("a call failed", run_id=str(call.run_id), tool=call.tool)
-            return Ended(
-                call.run_id,
-                "error",
-                {
-                    "error": f"Something went wrong here; the log has it under {call.run_id}.",
-                    "code": "internal",
-                },
-            )
+            return Ended(call.run_id, "error", internal_problem(call.run_id))
         finally:
             call.ended_at = time.monotonic()
 
@@ -192,7 +185,7 @@ class Calls:
                 try:
                     run = await self._node.runs.by_id(run_id)
                     if run is None or run.state not in ("running", "parked"):
-                        return _ended(run_id, run)
+                        return _ended(run_id, run, self._node.settings.tai_tool_runs_result_ttl_seconds)
                 except NotReadyError:
                     log.warning("the database is away; the run is read again", run_id=str(run_id))
                 try:
@@ -266,11 +259,23 @@ def _was_lost(run: Run) -> bool:
     return datetime.now(UTC) - run.finished_at < TELL_LOSS_WITHIN
 
 
-def _ended(run_id: UUID, run: Run | None) -> Ended:
+def _ended(run_id: UUID, run: Run | None, kept: float) -> Ended:
     if run is None:
         return Ended(run_id, "error", {"error": "The run is no longer kept.", "code": "run-not-found"})
-    if run.state == "succeeded":
-        return Ended(run_id, "none" if run.result is None else "result", run.result)
-    return Ended(
-        run_id, "error", run.error or {"error": f"The run ended as {run.state}.", "code": "run-failed"}
-    )
+    if run.state != "succeeded":
+        known = run.error or {"error": f"The run ended as {run.state}.", "code": "run-failed"}
+        return Ended(run_id, "error", known)
+    if run.result is not None:
+        return Ended(run_id, "result", run.result)
+    if run.finished_at is not None and datetime.now(UTC) - run.finished_at > timedelta(seconds=kept):
+        gone = {"error": "The run succeeded; its result is no longer kept.", "code": "result-gone"}
+        return Ended(run_id, "error", gone)
+    return Ended(run_id, "none", None)
+
+
+def internal_problem(reference: UUID) -> dict[str, object]:
+    return {
+        "error": f"Something went wrong here; the log has it under {reference}.",
+        "code": "internal",
+        "id": str(reference),
+    }

@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from importlib.metadata import version
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
@@ -24,9 +24,9 @@ from rejoinder.contract.errors import (
     RejoinderError,
     ToolNotFoundError,
 )
-from rejoinder.contract.identity import Identity
+from rejoinder.contract.identity import Grant, Identity
 from rejoinder.contract.questions import Question
-from rejoinder.mcp.calls import Calls
+from rejoinder.mcp.calls import DOOR, Calls, internal_problem
 from rejoinder.mcp.results import ASK_OUTPUT, CHECK_RUN, complete, pending, problem, waiting_text
 from rejoinder.node import Node
 from rejoinder.observe.logs import get_logger
@@ -36,6 +36,7 @@ from rejoinder.tools.interactions import ask_tool
 log = get_logger("mcp")
 Context = ServerRequestContext[Any, Any]
 
+PATH = "/mcp"
 #: Under which the door puts the caller's identity into the request.
 IDENTITY = "rejoinder.identity"
 #: How often a client that wants to know hears that its call goes on.
@@ -97,8 +98,10 @@ class Edge:
         )
 
     async def _list(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        if not _identity(ctx).may("read"):
-            raise MCPError(types.INVALID_REQUEST, "This key may not list tools: it lacks the read grant.")
+        try:
+            await self._needs(_identity(ctx), "read", "list tools")
+        except RejoinderError as error:
+            raise MCPError(types.INVALID_REQUEST, error.message) from error
         if params is not None and params.cursor is not None:
             raise MCPError(types.INVALID_PARAMS, "The list has one page; this cursor is not from it.")
         tools = [_described(one.tool) for one in self._node.registry]
@@ -112,8 +115,7 @@ class Edge:
         try:
             if params.name == CHECK_RUN and self._checkable:
                 return await self._check(ctx, arguments, by)
-            if not by.may("write"):
-                raise ForbiddenError("This key may not call tools: it lacks the write grant.")
+            await self._needs(by, "write", "call tools")
             call = self._calls.begin(params.name, arguments, by=by, traceparent=_traceparent(ctx))
             tell = self._teller(ctx, lambda: call.run_id)
             ended = await self._calls.hold(call, self._hold_seconds, tell, self._progress)
@@ -125,10 +127,22 @@ class Edge:
             raise MCPError(types.INVALID_PARAMS, "No tool of this name is exposed.") from error
         except RejoinderError as error:
             return problem(error.as_problem())
+        except Exception:
+            # The older generation would be told the exception's own text.
+            reference = uuid4()
+            log.exception("a call failed at the door", id=str(reference))
+            return problem(internal_problem(reference))
+
+    async def _needs(self, by: Identity, grant: Grant, what: str) -> None:
+        if by.may(grant):
+            return
+        await self._node.events.add(
+            "access.refused", actor=by.name, via=DOOR, reason=f"no {grant} grant", detail={"route": PATH}
+        )
+        raise ForbiddenError(f"This key may not {what}: it lacks the {grant} grant.")
 
     async def _check(self, ctx: Context, arguments: dict[str, Any], by: Identity) -> types.CallToolResult:
-        if not by.may("read"):
-            raise ForbiddenError("This key may not read runs: it lacks the read grant.")
+        await self._needs(by, "read", "read runs")
         run_id, seconds = self._check_arguments(arguments)
         tell = self._teller(ctx, lambda: run_id)
         ended = await self._calls.check(run_id, seconds, tell, self._progress, by=by)

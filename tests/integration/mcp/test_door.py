@@ -197,12 +197,19 @@ async def test_grants_are_needed(database_url: str, mode: str) -> None:
         writer = await served.new_key("writer", "write")
         async with connected(served, mode, reader) as client:
             assert len((await client.list_tools()).tools) > 1
-            refused = await client.call_tool("add", {"a": 1})
-            assert refused.is_error
-            assert refused.structured_content["code"] == "forbidden"
+            called = await client.call_tool("add", {"a": 1})
+            assert called.is_error
+            assert called.structured_content["code"] == "forbidden"
         async with connected(served, mode, writer) as client:
             with pytest.raises(MCPError, match="read grant"):
                 await client.list_tools()
+        refused = await served.node.database.rows(
+            "SELECT actor, via, reason FROM rejoinder.event WHERE kind = 'access.refused' ORDER BY seq"
+        )
+        assert [tuple(row) for row in refused] == [
+            ("reader", "mcp", "no write grant"),
+            ("writer", "mcp", "no read grant"),
+        ]
 
 
 @both
@@ -312,3 +319,26 @@ async def test_without_sessions_each_message_stands_alone(database_url: str) -> 
         assert "mcp-session-id" not in greeted.headers
         listed = await post(two, key=one.key, **{"mcp-protocol-version": "2025-11-25"})
         assert '"add"' in listed.text
+
+
+@both
+async def test_a_fault_of_ours_tells_its_id_and_nothing_else(
+    database_url: str, mode: str, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with serving(database_url, add) as served, connected(served, mode) as client:
+        await client.list_tools()
+        await served.node.database.execute("ALTER TABLE rejoinder.run RENAME TO moved")
+        calls: list[tuple[str, dict[str, Any]]] = [
+            ("add", {"a": 1}),
+            ("check_run", {"run_id": "00000000-0000-0000-0000-000000000000"}),
+        ]
+        results = [await client.call_tool(name, arguments) for name, arguments in calls]
+        await served.node.database.execute("ALTER TABLE rejoinder.moved RENAME TO run")
+    logged = caplog.text + capsys.readouterr().err
+    for broken in results:
+        assert broken.is_error
+        assert set(broken.structured_content) == {"error", "code", "id"}, broken.structured_content
+        assert broken.structured_content["code"] == "internal"
+        assert "moved" not in broken.model_dump_json()
+        assert "rejoinder.run" not in broken.model_dump_json()
+        assert broken.structured_content["id"] in logged
