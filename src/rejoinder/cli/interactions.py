@@ -119,22 +119,28 @@ def answer(
     /,
     *,
     answer: Annotated[
-        str | None, Parameter(name="--answer", help="The answer as JSON; - reads it from standard input.")
+        str | None,
+        Parameter(
+            name="--answer",
+            allow_leading_hyphen=True,
+            help="The answer as JSON; - reads it from standard input.",
+        ),
     ] = None,
     answer_file: Annotated[
-        str | None, Parameter(help="A file with the answer as JSON; - is standard input.")
+        str | None,
+        Parameter(allow_leading_hyphen=True, help="A file with the answer as JSON; - is standard input."),
     ] = None,
     remote: Remote = ON_THIS_MACHINE,
 ) -> None:
     """Answer a question: with --answer as JSON, plainly typed, or - on a terminal - asked for step by step."""
     from rejoinder.cli.answering import ask_on_terminal, read_answer, report
 
+    client = remote.client()
     given = read_answer(text, answer, answer_file)
     if given is None and not sys.stdin.isatty():
         raise UsageError(
             "Give the answer: as JSON with --answer, or plainly typed behind the id.", field="--answer"
         )
-    client = remote.client()
     whole = whole_id(client, identifier)
     path = f"/api/interactions/{segment(whole)}"
     question: dict[str, Any] | None = None

@@ -78,7 +78,8 @@ def run(arguments: list[str]) -> int:
             print_error=False,
             result_action="return_value",
         )
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except CycloptsError as error:
         fail(_explained(error))
         return 2

@@ -76,10 +76,14 @@ def run(
         ),
     ] = None,
     params: Annotated[
-        str | None, Parameter(help="All arguments as a JSON object; - reads it from standard input.")
+        str | None,
+        Parameter(
+            allow_leading_hyphen=True, help="All arguments as a JSON object; - reads it from standard input."
+        ),
     ] = None,
     params_file: Annotated[
-        str | None, Parameter(help="A file with the arguments as JSON; - is standard input.")
+        str | None,
+        Parameter(allow_leading_hyphen=True, help="A file with the arguments as JSON; - is standard input."),
     ] = None,
     background: Annotated[
         bool, Parameter(negative="", help="Leave it to a worker and print the run's id.")
