@@ -16,6 +16,7 @@ from typing import Any
 
 from rejoinder.turns.items import Card, Item, Text, Thought, cards_of, copy_of, output_items, text_of
 from rejoinder.turns.reducer import Reducer
+from rejoinder.turns.sentinels import may_become_sentinel
 from rejoinder.turns.transcript import Row, is_closed, items_of, says_only_the_end
 
 
@@ -66,8 +67,10 @@ def finish(rows: Sequence[Row], state: Reducer | None, *, continued: bool = Fals
         state.close()
         live = [copy_of(item) for item in state.items if isinstance(item, Card) or item.text.strip()]
     told = items_of(rows, prefix=prefix)
+    cut = False
     if not rows:
-        items = live
+        items = _without_cut_sentinel(live) if state is not None and state.gapped else live
+        cut = len(items) < len(live)
     elif says_only_the_end(rows):
         items = _with_closing(live, told, trusted=state is not None and not state.gapped)
     else:
@@ -78,11 +81,18 @@ def finish(rows: Sequence[Row], state: Reducer | None, *, continued: bool = Fals
     return Final(
         items,
         error=state.error if state is not None and ending is not None and ending.state == "error" else None,
-        silent=state is not None and state.silent and not shown,
+        silent=state is not None and (state.silent or cut) and not shown,
         state=ending.state if ending is not None else "final",
         yielded=ending is not None and ending.yielded,
         complete=bool(rows) or state is None or not state.gapped,
     )
+
+
+def _without_cut_sentinel(live: list[Item]) -> list[Item]:
+    # The frames that would have finished the sentinel, or taken it back, were lost (t02_noreply with lost frames).
+    if live and isinstance(live[-1], Text) and may_become_sentinel(live[-1].text):
+        return live[:-1]
+    return live
 
 
 def joined(finals: Sequence[Final]) -> Final:
