@@ -41,7 +41,9 @@ class _Watcher(Silent):
         if key is None or (event.name == "sessions.changed" and event.payload.get("reason") == "delete"):
             return
         self.keys[key] = None
-        if (event.name == "chat" and event.payload.get("state") in ("final", "error", "aborted")) or (event.name == "sessions.changed" and event.payload.get("hasActiveRun") is False):
+        if (event.name == "chat" and event.payload.get("state") in ("final", "error", "aborted")) or (
+            event.name == "sessions.changed" and event.payload.get("hasActiveRun") is False
+        ):
             self.want(key)
 
     def on_gap(self) -> None:

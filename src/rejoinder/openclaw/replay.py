@@ -15,7 +15,8 @@ from typing import Any
 from rejoinder.openclaw.frames import Event, FrameError, Payload, Response, mapping, read, rows
 from rejoinder.openclaw.recording import Line
 from rejoinder.openclaw.rows import Mark, Transcript
-from rejoinder.turns.finish import Final, finish, joined
+from rejoinder.turns.finish import finish, joined
+from rejoinder.turns.link import source_of
 from rejoinder.turns.signals import (
     Dropped,
     Gap,
@@ -252,32 +253,37 @@ class _Player:
     def _messages(self, key: str) -> list[Message]:
         transcript = self._transcripts.get(key)
         known = transcript.rows() if transcript else []
-        found = []
-        for run in self._table.runs(key):
-            if run.continued:
-                continue  # part of the message of the run that carried on
-            message_id = run.message_id
-            final = _final(run, known)
-            if message_id is None or not final.visible:
+        found: dict[str, Message] = {}
+        for first, runs in self._groups(key, known):
+            message_id = first.message_id
+            if message_id is None or message_id in found:
                 continue
-            named = run.sources[0] if run.sources else run
-            cards = [Card(card.name, card.status) for card in final.cards]
-            done = run.ended or is_closed(_own(run, known))
-            found.append(Message(message_id, named.run_id, final.text, cards, done))
-        return found
+            finals = [finish(_own(run, known), run.state, continued=True) for run in runs[:-1]]
+            final = joined([*finals, finish(_own(runs[-1], known), runs[-1].state)])
+            if final.visible:
+                cards = [Card(card.name, card.status) for card in final.cards]
+                done = runs[-1].ended or is_closed(_own(runs[-1], known))
+                found[message_id] = Message(message_id, first.run_id, final.text, cards, done)
+        return list(found.values())
+
+    def _groups(self, key: str, known: Sequence[Payload]) -> list[tuple[Run, list[Run]]]:
+        """The runs by the message they write, oldest first: a run that was cut, and those that carried on with it.
+
+        The whole transcript tells it better than the frames did, of which some may have been lost.
+        """
+        groups: dict[int, tuple[Run, list[Run]]] = {}
+        for run in self._table.runs(key):
+            first = run.sources[0] if run.sources else None
+            if first is None and (named := source_of(known, run.run_id)) is not None:
+                first = self._table.find(key, named)
+            first = first or run
+            groups.setdefault(id(first), (first, []))[1].append(run)
+        return list(groups.values())
 
 
 def _own(run: Run, known: Sequence[Payload]) -> tuple[Payload, ...]:
+    """The run's rows among all that the recording knows, also those that were read after its end."""
     return rows_of(known, run.run_id, run.input_run, run.session_id)
-
-
-def _final(run: Run, known: Sequence[Payload]) -> Final:
-    """The run's message by everything the recording knows, also by what was read after its end."""
-    last = finish(_own(run, known), run.state)
-    if not run.sources:
-        return last
-    parts = [finish(_own(source, known), source.state, continued=True) for source in run.sources]
-    return joined([*parts, last])
 
 
 def _fingerprint(event: Event) -> str:

@@ -7,12 +7,13 @@ In a list what is nothing is left out; in an event it is an explicit null. Both 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any, Literal, Protocol
 
 from rejoinder.openclaw.frames import Payload, mapping, rows
 
 Status = Literal["running", "done", "failed", "killed"]
-_STATUSES: dict[object, Status] = {
+_STATUSES: dict[str, Status] = {
     "running": "running",
     "done": "done",
     "failed": "failed",
@@ -43,13 +44,13 @@ class Row:
     def read(cls, payload: Payload) -> Row | None:
         """From a list's row, or from an event that carries one (`sessionKey` for `key`). None if it names no session."""
         key = payload.get("key") or payload.get("sessionKey")
-        if not isinstance(key, str):
+        if not isinstance(key, str) or not key:
             return None
         active, ids = payload.get("hasActiveRun"), payload.get("activeRunIds")
         return cls(
             key=key,
             session_id=_text(payload.get("sessionId")),
-            status=_STATUSES.get(payload.get("status")),
+            status=_STATUSES.get(str(payload.get("status"))),
             has_active_run=active if isinstance(active, bool) else None,
             active_run_ids=tuple(str(one) for one in ids) if isinstance(ids, list) else None,
             last_run_id=_text(payload.get("lastRunId")),
@@ -100,4 +101,6 @@ def _text(value: object) -> str | None:
 
 
 def _number(value: object) -> int | None:
-    return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not isfinite(value):
+        return None
+    return int(value)
