@@ -28,6 +28,7 @@ from rejoinder.contract.identity import Grant, Identity
 from rejoinder.contract.questions import Question
 from rejoinder.mcp.calls import DOOR, Calls, internal_problem
 from rejoinder.mcp.results import ASK_OUTPUT, CHECK_RUN, complete, pending, problem, waiting_text
+from rejoinder.mcp.server import IDENTITY, PATH
 from rejoinder.node import Node
 from rejoinder.observe.logs import get_logger
 from rejoinder.runs.tools import Tool
@@ -36,9 +37,6 @@ from rejoinder.tools.interactions import ask_tool
 log = get_logger("mcp")
 Context = ServerRequestContext[Any, Any]
 
-PATH = "/mcp"
-#: Under which the door puts the caller's identity into the request.
-IDENTITY = "rejoinder.identity"
 #: How often a client that wants to know hears that its call goes on.
 PROGRESS_SECONDS = 5.0
 INSTRUCTIONS = (

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 PATH = "/mcp"
+#: Under which the caller's identity travels in the request's scope.
+IDENTITY = "rejoinder.identity"
 #: How long a server that stops waits for the last responses to go out.
 LAST_WORDS_SECONDS = 2.0
 
@@ -76,7 +78,7 @@ class Door:
         except RejoinderError as error:
             await _refusal(error)(scope, receive, send)
             return
-        scope["rejoinder.identity"] = identity
+        scope[IDENTITY] = identity
         task = asyncio.current_task()
         assert task is not None
         self._going.add(task)
@@ -101,7 +103,10 @@ class Door:
         if origin is None:
             return
         host = _host_of(origin)
-        own = {_host_of(f"//{request.headers.get('host', '')}"), *self._node.settings.rejoinder_allowed_hosts}
+        own = {
+            _host_of(f"//{request.headers.get('host', '')}"),
+            *(name.lower() for name in self._node.settings.rejoinder_allowed_hosts),
+        }
         if host is None or not (host in own or is_loopback(host)):
             raise CrossSiteError()
 

@@ -133,6 +133,12 @@ async def test_check_run_waits_and_gives_the_result(database_url: str, mode: str
         # Told already, and no longer held here: the store has it.
         stored = await client.call_tool("check_run", {"run_id": run_id})
         assert stored.structured_content == {"ordered": False, "what": "tea"}
+        # The store forgets results before it forgets runs.
+        await served.node.database.execute(
+            "UPDATE rejoinder.run SET result = NULL, finished_at = clock_timestamp() - interval '2 days'"
+        )
+        forgotten = await client.call_tool("check_run", {"run_id": run_id})
+        assert forgotten.structured_content["code"] == "result-gone"
         assert order.started == 1
 
 
