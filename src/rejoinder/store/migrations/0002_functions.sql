@@ -3,11 +3,17 @@
 --
 -- Locks are taken in one order by all of them, so that no two ever wait for each other in a ring:
 -- process, run, park, question, slot; several of a kind by id.
+-- FOR NO KEY UPDATE throughout: a row that is updated twice in a transaction has its foreign key looked up once more,
+-- which takes FOR KEY SHARE on the run after the park. FOR UPDATE would make a ring of that.
 
--- Hand a job to the queue inside the caller's transaction. The only place that knows the queue's table.
-CREATE FUNCTION rejoinder.enqueue_v1(p_entrypoint text, p_key text, p_payload uuid) RETURNS void LANGUAGE sql AS $$
+-- Hand jobs to the queue inside the caller's transaction. The only place that knows the queue's table.
+CREATE FUNCTION rejoinder.enqueue_v1(p_entrypoint text, p_keys text[], p_payloads uuid[]) RETURNS void LANGUAGE sql AS $$
     INSERT INTO rejoinder.pgqueuer (priority, entrypoint, payload, dedupe_key, status)
-    VALUES (0, p_entrypoint, convert_to(p_payload::text, 'UTF8'), p_key, 'queued')
+    SELECT 0, p_entrypoint, convert_to(j.payload::text, 'UTF8'), j.key, 'queued'
+      FROM unnest(p_keys, p_payloads) AS j (key, payload)
+$$;
+CREATE FUNCTION rejoinder.enqueue_v1(p_entrypoint text, p_key text, p_payload uuid) RETURNS void LANGUAGE sql AS $$
+    SELECT rejoinder.enqueue_v1(p_entrypoint, ARRAY[p_key], ARRAY[p_payload])
 $$;
 
 -- The advisory lock that stands between a process' asking and its end.
@@ -113,12 +119,12 @@ BEGIN
       INTO v_parks, v_runs FROM rejoinder.question q WHERE q.id = ANY (p_ids) AND q.park_id IS NOT NULL;
     IF v_parks IS NOT NULL THEN
         IF p_verdict <> 'answered' THEN
-            PERFORM 1 FROM rejoinder.run r WHERE r.id = ANY (v_runs) ORDER BY r.id FOR UPDATE;
+            PERFORM 1 FROM rejoinder.run r WHERE r.id = ANY (v_runs) ORDER BY r.id FOR NO KEY UPDATE;
         END IF;
-        PERFORM 1 FROM rejoinder.park p WHERE p.id = ANY (v_parks) ORDER BY p.id FOR UPDATE;
+        PERFORM 1 FROM rejoinder.park p WHERE p.id = ANY (v_parks) ORDER BY p.id FOR NO KEY UPDATE;
     END IF;
     IF cardinality(p_ids) > 1 THEN
-        PERFORM 1 FROM rejoinder.question q WHERE q.id = ANY (p_ids) AND q.state = 'pending' ORDER BY q.id FOR UPDATE;
+        PERFORM 1 FROM rejoinder.question q WHERE q.id = ANY (p_ids) AND q.state = 'pending' ORDER BY q.id FOR NO KEY UPDATE;
     END IF;
     -- Read once every lock is held: an answer that waited here past the deadline is too late.
     v_now := rejoinder.clock();
@@ -151,7 +157,8 @@ BEGIN
         UPDATE rejoinder.park p SET open = p.open - n.closed
           FROM (SELECT q.park_id, count(*) AS closed FROM rejoinder.question q
                  WHERE q.id = ANY (v_closed) AND q.park_id IS NOT NULL GROUP BY q.park_id) n
-         WHERE p.id = n.park_id;
+         -- By the ids too: a join alone is planned as a scan of every park.
+         WHERE p.id = n.park_id AND p.id = ANY (v_parks);
         IF v_kill IS NOT NULL THEN
             v_taken := rejoinder.kill_parks_v1(v_kill, p_verdict, p_by);
         END IF;
@@ -177,7 +184,8 @@ BEGIN
     )
     SELECT array_agg(d.id) INTO v_done FROM done d;
     IF v_done IS NOT NULL THEN
-        PERFORM rejoinder.enqueue_v1('resume', 'resume:' || d::text, d) FROM unnest(v_done) AS d;
+        -- All in one statement: 250 lapse together.
+        PERFORM rejoinder.enqueue_v1('resume', (SELECT array_agg('resume:' || d::text) FROM unnest(v_done) AS d), v_done);
     END IF;
     RETURN v_done;
 END $$;
@@ -257,7 +265,7 @@ DECLARE
     v_complete uuid[];
 BEGIN
     PERFORM 1 FROM rejoinder.run r
-      WHERE r.id = p_run_id AND r.epoch = p_epoch AND r.state = 'running' FOR UPDATE;
+      WHERE r.id = p_run_id AND r.epoch = p_epoch AND r.state = 'running' FOR NO KEY UPDATE;
     IF NOT FOUND THEN
         -- Sealed by this very call before its reply was lost, or driven by somebody else.
         RETURN QUERY SELECT CASE WHEN EXISTS (
@@ -313,7 +321,7 @@ DECLARE
     v_phase text := CASE WHEN p_park_id IS NULL THEN 'start' ELSE 'resume' END;
     v_again boolean;
 BEGIN
-    SELECT * INTO r FROM rejoinder.run x WHERE x.id = p_run_id FOR UPDATE;
+    SELECT * INTO r FROM rejoinder.run x WHERE x.id = p_run_id FOR NO KEY UPDATE;
     IF NOT FOUND THEN
         RETURN QUERY SELECT 'over', 0::bigint;
         RETURN;
@@ -329,7 +337,7 @@ BEGIN
         END IF;
         v_again := r.entered_at IS NOT NULL;
     ELSE
-        PERFORM 1 FROM rejoinder.resume s WHERE s.park_id = p_park_id AND s.finished_at IS NULL FOR UPDATE;
+        PERFORM 1 FROM rejoinder.resume s WHERE s.park_id = p_park_id AND s.finished_at IS NULL FOR NO KEY UPDATE;
         IF NOT FOUND OR r.state NOT IN ('parked', 'running') THEN
             RETURN QUERY SELECT 'over', r.epoch;
             RETURN;
@@ -445,7 +453,7 @@ DECLARE
     r rejoinder.run;
     v_park uuid;
 BEGIN
-    SELECT * INTO r FROM rejoinder.run x WHERE x.id = p_run_id FOR UPDATE;
+    SELECT * INTO r FROM rejoinder.run x WHERE x.id = p_run_id FOR NO KEY UPDATE;
     IF NOT FOUND THEN
         RETURN 'unknown';
     END IF;
@@ -513,7 +521,7 @@ BEGIN
     PERFORM pg_advisory_xact_lock(rejoinder.asking_key_v1(p_id));
     SELECT array_agg(r.id ORDER BY r.id) INTO v_runs
       FROM rejoinder.run r WHERE r.owner_process = p_id AND r.state = 'running';
-    PERFORM 1 FROM rejoinder.run r WHERE r.id = ANY (v_runs) ORDER BY r.id FOR UPDATE;
+    PERFORM 1 FROM rejoinder.run r WHERE r.id = ANY (v_runs) ORDER BY r.id FOR NO KEY UPDATE;
     -- Runs called over a connection, and started ones whose code may not begin again. The queue hands the others on.
     WITH ended AS (
         UPDATE rejoinder.run r
