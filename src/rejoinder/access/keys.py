@@ -5,6 +5,7 @@ The secrets are 256 random bits, so a plain digest cannot be guessed back and ne
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import secrets
 import time
@@ -97,7 +98,8 @@ class Access:
         self._signals = signals
         self._settings = settings
         self._cache: OrderedDict[bytes | UUID, tuple[float, Identity | None]] = OrderedDict()
-        signals.hear(s.KEYS, lambda _id: self._cache.clear())
+        self._asking: dict[bytes | UUID, asyncio.Task[Identity | None]] = {}
+        signals.hear(s.KEYS, lambda _id: self._forget())
 
     @property
     def enabled(self) -> bool:
@@ -140,12 +142,33 @@ class Access:
         # Without the notification connection a revocation could not reach us: ask every time.
         if hit is not None and hit[0] > now and self._signals.connected:
             return hit[1]
-        identity = _identity(await self._db.row(query, argument))
-        self._cache[key] = (now + CACHE_SECONDS, identity)
+        if not self._signals.connected:
+            return _identity(await self._db.row(query, argument))
+        # Five hundred requests at once with one key are one look-up.
+        asking = self._asking.get(key)
+        if asking is None:
+            asking = self._asking[key] = asyncio.create_task(self._look_up(key, query, argument))
+            asking.add_done_callback(lambda done: self._looked_up(key, done))
+        return await asyncio.shield(asking)
+
+    async def _look_up(self, key: bytes | UUID, query: str, argument: object) -> Identity | None:
+        return _identity(await self._db.row(query, argument))
+
+    def _looked_up(self, key: bytes | UUID, done: asyncio.Task[Identity | None]) -> None:
+        # Forgotten meanwhile: what it read may be from before a revocation.
+        current = self._asking.get(key) is done
+        if current:
+            del self._asking[key]
+        if done.cancelled() or done.exception() is not None or not current:
+            return
+        self._cache[key] = (time.monotonic() + CACHE_SECONDS, done.result())
         self._cache.move_to_end(key)
         if len(self._cache) > CACHE_SIZE:
             self._cache.popitem(last=False)
-        return identity
+
+    def _forget(self) -> None:
+        self._cache.clear()
+        self._asking.clear()
 
     # Keys
 
@@ -203,7 +226,7 @@ class Access:
         """Revoke a key and the keys it owns, at once everywhere. Returns their names."""
         row = await self._live_by_name(name)
         gone = await self._db.rows(_sql.revoke_key, row["id"], by.name)
-        self._cache.clear()
+        self._forget()
         self._signals.tell(s.KEYS)
         for one in gone:
             await self._events.add("key.revoked", actor=by.name, detail={"name": one["name"]})
