@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import sys
 from typing import Any, Literal, cast
 
+import orjson
 import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
 
@@ -42,6 +44,14 @@ def _keep_secrets(_logger: WrappedLogger, _name: str, event: EventDict) -> Event
     return event
 
 
+def _as_json(event: Any, default: Any = None, **_options: Any) -> str:
+    try:
+        return orjson.dumps(event, default=default).decode()
+    except orjson.JSONEncodeError:
+        # An integer beyond 64 bits, a lone surrogate: a line that says less well what happened beats none.
+        return json.dumps(event, default=default)
+
+
 def configure(level: str = "info", style: Literal["json", "text"] = "json") -> None:
     """Set up this process' logs on standard error, library logs included."""
     shared: list[Any] = [
@@ -51,7 +61,7 @@ def configure(level: str = "info", style: Literal["json", "text"] = "json") -> N
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     renderer: Any = (
-        structlog.processors.JSONRenderer()
+        structlog.processors.JSONRenderer(serializer=_as_json)
         if style == "json"
         else structlog.dev.ConsoleRenderer(colors=False)
     )

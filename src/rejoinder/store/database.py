@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -49,19 +50,14 @@ def encode(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
+#: An integer of so many digits may not fit 64 bits.
+_BIG_NUMBER = re.compile(r"[0-9]{19}")
+
+
 def decode(text: str) -> Any:
     # The standard library keeps an integer beyond 64 bits exact; orjson makes a float of it.
     value = orjson.loads(text)
-    return value if len(text) < 19 or not _has_big_number(text) else _decode_exactly(text)
-
-
-def _has_big_number(text: str) -> bool:
-    digits = 0
-    for character in text:
-        digits = digits + 1 if "0" <= character <= "9" else 0
-        if digits >= 19:
-            return True
-    return False
+    return value if len(text) < 19 or _BIG_NUMBER.search(text) is None else _decode_exactly(text)
 
 
 def _decode_exactly(text: str) -> Any:
