@@ -8,6 +8,7 @@ the one before it to reach the disk.
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -60,6 +61,8 @@ class Signals:
         self._lost = asyncio.Event()
         self._ready = asyncio.Event()
         self._stopping = False
+        # Stands before what this process sends: its own hearers were told already, and told twice they read twice.
+        self._mark = f"@{secrets.token_hex(4)}"
 
     @property
     def connected(self) -> bool:
@@ -128,8 +131,10 @@ class Signals:
             callback(identifier)
 
     def _heard(self, _connection: Any, _pid: int, _channel: str, payload: object) -> None:
-        for signal in str(payload).split():
-            self._deliver(signal)
+        mark, *signals = str(payload).split()
+        if mark != self._mark:
+            for signal in signals:
+                self._deliver(signal)
 
     def _relayed(self, _connection: Any, _pid: int, channel: str, payload: object) -> None:
         for callback in list(self._relays.get(channel, ())):
@@ -193,7 +198,7 @@ class Signals:
         jobs = JOBS in signals
         for payload in pack([s for s in signals if s != JOBS]):
             channels.append(CHANNEL)
-            payloads.append(payload)
+            payloads.append(f"{self._mark} {payload}")
         if jobs:
             channels.append(JOB_CHANNEL)
             payloads.append(_job_event())
