@@ -114,14 +114,12 @@ def _complete(path: str, operation: dict[str, Any]) -> None:
             operation["parameters"] = [*operation.get("parameters", []), parameter]
     responses = operation["responses"]
     responses.pop("422", None)
-    refusals = {421, *operation.pop(REFUSES_KEY, ())}
+    refusals = {400, 413, 421, 500, *operation.pop(REFUSES_KEY, ())}
     if operation[GRANT_KEY] == "public":
         operation["security"] = []
     else:
         operation["security"] = [{"key": []}, {"session": []}]
-        refusals |= {401, 403, 500, 503}
-    if any(parameter["in"] == "query" for parameter in operation.get("parameters", [])):
-        refusals.add(400)
+        refusals |= {401, 403, 503}
     for status in sorted(refusals):
         responses.setdefault(
             str(status),
