@@ -57,6 +57,7 @@ class Pane:
     drawn: Drawn | None
     answer: list[Line] | None
     trail: list[Event]
+    trail_cut: bool
     siblings: list[Question]
     next: Question | None
     others: int
@@ -112,6 +113,7 @@ async def pane_of(
         drawn=entry.drawn(question) if is_open else None,
         answer=_answer(question),
         trail=[one for one in trail if one.audience is None or by.may_see(one.audience)],
+        trail_cut=len(trail) >= TRAIL,
         siblings=siblings if len(siblings) > 1 else [],
         next=following,
         others=others,

@@ -69,6 +69,7 @@ async def _draw(visit: Visit, run: Run, message: str | None = None, status: int 
         run=run,
         message=message,
         questions=[one for one in questions if by.may_see(one.audience)],
+        trail_cut=len(trail) >= TRAIL,
         trail=[one for one in trail if one.audience is None or by.may_see(one.audience)],
         states=RUN_STATES,
     )

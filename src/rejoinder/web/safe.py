@@ -11,6 +11,8 @@ from markupsafe import Markup, escape
 #: Longer texts are folded: the first part is shown, the rest opens, and the page says how much there is.
 FOLD_CHARACTERS = 1_500
 FOLD_LINES = 24
+#: A first line up to this long is a heading.
+HEADING = 240
 
 #: Invisible although their category does not say so: fillers and blanks that pass for nothing.
 _INVISIBLE = frozenset("\u00ad\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
@@ -66,6 +68,15 @@ def fold(text: str) -> tuple[str, str]:
         space = max(text.rfind(" ", end - 40, end), text.rfind("\n", end - 40, end))
         end = space if space > 0 else end
     return text[:end], text[end:]
+
+
+def headed(text: str) -> tuple[str, str]:
+    """``(heading, what follows it)``: the first line is the heading, unless it is a text of its own."""
+    stripped = text.strip("\r\n")
+    first, _, rest = stripped.partition("\n")
+    if first.strip() and len(first) <= HEADING:
+        return first, rest.strip("\r\n")
+    return fold(stripped)
 
 
 def first_line(text: str, limit: int = 140) -> str:

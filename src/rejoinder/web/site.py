@@ -83,6 +83,7 @@ class Site:
 
         async def endpoint(request: Request) -> Response:
             visit: Visit | None = None
+            request.scope["route"] = route  # what the request log names it by
             try:
                 caller = await gate.authenticate(request, self.node.access)
                 gate.check_origin(request, caller)
@@ -102,7 +103,8 @@ class Site:
             except Exception as error:
                 return self.fault(error, request, visit)
 
-        return Route(path, endpoint, methods=[method], name=name)
+        route = Route(path, endpoint, methods=[method], name=name)
+        return route
 
     def problem(self, error: RejoinderError, visit: Visit | None) -> Response:
         if error.status >= 500:
@@ -252,5 +254,5 @@ def _environment() -> Environment:
     environment.filters.update(
         shown=safe.shown, plain=safe.plain, first_line=safe.first_line, pretty=safe.pretty
     )
-    environment.globals.update(asset=asset_path, link=link, fold=safe.fold, words=words)
+    environment.globals.update(asset=asset_path, link=link, fold=safe.fold, headed=safe.headed, words=words)
     return environment

@@ -329,3 +329,24 @@ async def test_a_revoked_key_ends_its_sessions(database_url: str) -> None:
             "ann", by=(await node.access.identity_of_key((await node.access.keys())[0].id)) or BOB
         )
         assert (await browser.get("/inbox")).path == "/sign-in"
+
+
+async def test_with_the_gate_off_the_pages_are_open_to_this_machine_only(database_url: str) -> None:
+    async with (
+        running(database_url, access_control_enable=False) as node,
+        asked(node, answer_format="confirm") as one,
+    ):
+        browser = Browser(node)
+        async with browser.http:
+            page = await browser.get("/inbox")
+            assert "May I?" in page.text
+            form = page.answer_form
+            body = urlencode([*form.pairs, ("answer", "true")])
+            response = await browser.http.post(
+                f"{one.path}/answer", content=body, headers=FORM | {"origin": "https://evil.example"}
+            )
+            assert response.status_code == 403
+            assert (await browser.http.get("/inbox", headers={"host": "evil.example"})).status_code == 421
+            page = await form.press("Yes")
+            assert "You answered" in page.text
+            assert await one.result() is True
