@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import glob
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import asyncpg
 
@@ -178,19 +179,14 @@ def in_an_hour() -> datetime:
     return datetime.now(UTC) + timedelta(hours=1)
 
 
-async def never() -> None:
-    """A pause action that holds its task for good."""
-    import asyncio
-
-    await asyncio.Event().wait()
-
-
-def sql_step(statement: str, *args: Any) -> Callable[[Any], Awaitable[Any]]:
-    async def step(connection: Any) -> Any:
-        return await connection.fetch(statement, *args)
-
-    return step
-
-
-def new_id() -> UUID:
-    return uuid4()
+def deadlocks_of(postgres_url: str) -> str:
+    """What the server's log tells of deadlocks, for the message of a failure."""
+    host = re.search(r"host=([^&]+)", postgres_url)
+    told = ""
+    for name in glob.glob(f"{host[1]}/log/*") if host else []:
+        with open(name, errors="replace") as log:
+            text = log.read()
+        place = text.find("deadlock detected")
+        if place >= 0:
+            told += text[place : place + 4000]
+    return told
