@@ -9,12 +9,17 @@ from rejoinder.turns.finish import Final
 from rejoinder.turns.identity import chat_key, is_action, shares_id
 from rejoinder.turns.link import source_of
 from rejoinder.turns.reducer import Diff, Op, Reducer
-from rejoinder.turns.signals import Action, Cut, Discard, End, Opened, ReadHistory, Run, Show
+from rejoinder.turns.signals import Action, Cut, Discard, End, Opened, Payload, ReadHistory, Run, Show
 from rejoinder.turns.transcript import Row, runs_in
+
+KEPT = 32
+"""How many ended runs of a session are remembered, so that what still comes of them is known for theirs."""
 
 
 @dataclass(eq=False, slots=True)
 class Session:
+    """One session: its runs in the order they opened, and what was said before the run it belongs to."""
+
     key: str
     session_id: str | None = None
     runs: list[Run] = field(default_factory=list)
@@ -25,6 +30,7 @@ class Session:
     recovering: bool = False
     asked_active: bool = False
     rows: tuple[Row, ...] = ()
+    settled: Payload | None = None
 
     def newest(self, run_id: str) -> Run | None:
         return next((run for run in reversed(self.runs) if run.run_id == run_id), None)
@@ -123,7 +129,8 @@ class Core:
         if run.ended or run.continued:
             return
         run.cut = False
-        run.ending = True
+        # A history that was asked for before this end may not have it yet.
+        run.ending, run.late = True, session.reading
         self._ask(session, "end")
 
     def _cut(self, run: Run) -> None:
@@ -140,11 +147,21 @@ class Core:
 
     def _over(self, run: Run, final: Final) -> None:
         run.final, run.ended, run.ending = final, True, False
+        self._forget(self._sessions[run.key], run)
         if run.message_id is None or not (final.visible or run.shown):
             self._out.append(Discard(run))
             return
         run.claimed_id = run.message_id
         self._out.append(End(run, final))
+
+    def _forget(self, session: Session, newest: Run) -> None:
+        if self._adopt:
+            return  # a replay is asked for all its runs at the end
+        done = [run for run in session.runs if not run.open and run is not newest]
+        for run in done[:-KEPT]:
+            session.runs.remove(run)
+            if session.newest(run.run_id) is None:
+                self._by_run.pop(run.run_id, None)
 
     def _show(self, session: Session, run: Run, diff: Diff) -> None:
         if run.message_id is None or is_action(run.run_id) or run.ended:

@@ -9,7 +9,16 @@ from rejoinder.turns.finish import Final, finish, joined
 from rejoinder.turns.identity import input_id, shares_id
 from rejoinder.turns.link import source_of
 from rejoinder.turns.signals import Payload, Run
-from rejoinder.turns.transcript import Row, RunRows, is_input, key_of, rows_of, runs_in, steered_into
+from rejoinder.turns.transcript import (
+    Row,
+    RunRows,
+    is_closed,
+    is_input,
+    key_of,
+    rows_of,
+    runs_in,
+    steered_into,
+)
 
 OVER = frozenset({"done", "failed", "killed"})
 """The states of a session's row in which no run of it goes on."""
@@ -26,6 +35,8 @@ class Readings(Core):
             session = self._session(key)
             session.session_id = str(row["sessionId"]) if row.get("sessionId") else session.session_id
             session.recovering = row.get("status") == "running" and not row.get("hasActiveRun")
+            if not row.get("hasActiveRun"):
+                session.settled = row
             if row.get("hasActiveRun"):
                 named = [str(run_id) for run_id in row.get("activeRunIds") or ()]
                 for run_id in named:
@@ -61,7 +72,7 @@ class Readings(Core):
         for session in self._sessions.values():
             session.reading = session.stale = False
 
-    def _history(self, session: Session, payload: Payload) -> None:
+    def _history(self, session: Session, payload: Payload, *, adopt: bool) -> None:
         rows = tuple(row for row in payload.get("messages") or () if isinstance(row, Mapping))
         if payload.get("kind") == "delta":
             rows = (*session.rows, *rows)
@@ -81,12 +92,17 @@ class Readings(Core):
                     run.ending = True
         for run in list(session.runs):
             if run.ending and not run.ended and run.run_id != active:
+                if run.late and not is_closed(rows_of(rows, run.run_id, run.input_run, session.session_id)):
+                    run.late = False
+                    continue
                 self._finished(session, run, rows)
         for found in known:
-            if found.posted or (self._adopt and not found.internal and found.run_id != active):
+            if found.posted or ((self._adopt or adopt) and not found.internal and found.run_id != active):
                 self._adopted(session, found)
         if again and any(run.ending and not run.ended for run in session.runs):
             self._ask(session, "end")
+        if not self._adopt:
+            session.rows = ()
 
     def _history_failed(self, session: Session) -> None:
         session.reading = session.stale = session.asked_active = False

@@ -32,6 +32,7 @@ class Run:
     shown: bool = False
     ending: bool = False
     ended: bool = False
+    late: bool = False
     cut: bool = False
     continued: bool = False
     unsure: bool = False
@@ -111,10 +112,14 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class HistoryRead:
-    """A reply of `chat.history` (the whole payload), asked for or not."""
+    """A reply of `chat.history` (the whole payload), asked for or not.
+
+    adopt: whether runs nobody watched get their message too (a session that went on while nobody looked).
+    """
 
     key: str
     payload: Payload
+    adopt: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ class RunTable(Readings):
             self._reconcile(signal.rows, restarted=False, hello=False)
         elif isinstance(signal, HistoryRead):
             if self._accepts(signal.key):
-                self._history(self._session(signal.key), signal.payload)
+                self._history(self._session(signal.key), signal.payload, adopt=signal.adopt)
         elif isinstance(signal, HistoryFailed):
             if self._accepts(signal.key):
                 self._history_failed(self._session(signal.key))
@@ -107,6 +107,11 @@ class RunTable(Readings):
         """The newest run of that id."""
         session = self._sessions.get(key)
         return session.newest(run_id) if session is not None else None
+
+    def row(self, key: str) -> Payload | None:
+        """The session's row as it was last told while no run went on: what `owner.owner_of` decides by."""
+        session = self._sessions.get(key)
+        return session.settled if session is not None else None
 
     def expect(self, key: str, run_id: str) -> Run:
         """A run that this process sends itself and streams into its own request."""
@@ -213,6 +218,7 @@ class RunTable(Readings):
             self._settled(session, payload)
 
     def _settled(self, session: Session, row: Payload) -> None:
+        session.settled = row
         settled = str(row.get("reason") or "").endswith(".settled")
         status, last = row.get("status"), row.get("lastRunId")
         for run in list(session.runs):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -118,7 +120,7 @@ def test_the_same_id_for_a_second_call_is_a_second_card() -> None:
 
 def test_a_call_known_only_from_the_item_stream_is_a_card_and_gives_way_to_the_tools_own_result() -> None:
     f = Frames("run")
-    item = {"kind": "tool", "name": "exec", "toolCallId": "c1"}
+    item: dict[str, Any] = {"kind": "tool", "name": "exec", "toolCallId": "c1"}
     live = _fed(
         f.agent("item", phase="start", status="running", **item),
         f.agent("item", phase="end", status="failed", error="Aborted", **item),

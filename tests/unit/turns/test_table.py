@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rejoinder.turns.identity import message_id
-from rejoinder.turns.signals import Cut, Discard, End, Opened, Queued, ReadList, Show, Steered
+from rejoinder.turns.signals import Cut, Discard, End, HistoryRead, Opened, Queued, ReadList, Show, Steered
 from tests.unit.turns.script import (
     KEY,
     M1,
@@ -283,9 +283,8 @@ def test_a_run_that_began_in_the_gap_is_opened_from_the_list() -> None:
     scene, f = Scene(), Frames(AGENT)
     scene.hello()
     scene.gap()
-    assert [action.run.run_id for action in scene.listed(row(hasActiveRun=True, activeRunIds=[AGENT]))] == [
-        AGENT
-    ]
+    actions = scene.listed(row(hasActiveRun=True, activeRunIds=[AGENT]))
+    assert [action.run.run_id for action in actions if isinstance(action, Opened)] == [AGENT]
     scene.push(f.says("Hello", "Hello", "i"), *f.final("Hello"), f.settled())
     scene.history(f.asked(), f.said("Hello"))
     assert scene.messages() == {message_id(KEY, AGENT): ("Hello", [])}
@@ -407,3 +406,46 @@ def test_an_adopting_table_gives_unwatched_runs_their_messages_and_no_heartbeat(
     scene.history(one.asked(), one.said("One."), beat.said("Checked."), two.asked(), two.said("Two."))
     assert scene.messages() == {message_id(KEY, AGENT): ("One.", []), M1: ("Two.", [])}
     assert not [action for action in scene.actions if isinstance(action, Discard)]
+
+
+def test_an_end_that_comes_while_the_history_is_read_has_it_read_again() -> None:
+    scene, one, two = Scene(), Frames(AGENT), Frames(OWN)
+    scene.hello()
+    scene.push(*_told(one, "One."), *_told(two, "Two"))
+    actions = scene.history(one.asked(), one.said("One."), two.asked())
+    assert [run.run_id for run in scene.ended()] == [AGENT]
+    assert wants_history(actions)
+    scene.history(one.asked(), one.said("One."), two.asked(), two.said("Two, whole."))
+    assert scene.messages()[M1] == ("Two, whole.", [])
+
+
+def test_one_read_may_adopt_what_nobody_watched() -> None:
+    scene, one = Scene(), Frames(AGENT)
+    scene.history(one.asked(), one.said("One."))
+    assert not scene.ended()
+    payload = {"sessionId": SESSION, "messages": [one.asked(), one.said("One.")]}
+    scene.feed(HistoryRead(KEY, payload, adopt=True))
+    assert scene.messages() == {message_id(KEY, AGENT): ("One.", [])}
+
+
+def test_a_chat_that_lives_for_long_keeps_few_of_its_ended_runs() -> None:
+    scene = Scene()
+    scene.hello()
+    rows = []
+    for number in range(100):
+        f = Frames(f"run-{number}")
+        scene.push(*_told(f))
+        rows += [f.asked(), f.said("Hello")]
+        scene.history(*rows)
+    assert len(scene.ended()) == 100
+    assert len(scene.table.runs(KEY)) < 40
+
+
+def test_the_row_an_interrupted_run_is_judged_by_is_kept() -> None:
+    scene, f = Scene(), Frames(AGENT)
+    scene.hello()
+    scene.push(*f.begin(), f.settled("failed", lastRunError="Claude Code process exited with code 143"))
+    settled = scene.table.row(KEY)
+    assert settled is not None
+    assert settled["status"] == "failed"
+    assert scene.table.row("agent:main:main") is None
