@@ -6,13 +6,14 @@ Only the OpenTelemetry API is needed; without an SDK every call here does nothin
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from opentelemetry import propagate, trace
-from opentelemetry.trace import Link, Span, SpanKind, StatusCode
+from opentelemetry.trace import Link, ProxyTracerProvider, Span, SpanKind, StatusCode
 
 _tracer = trace.get_tracer("rejoinder")
+_NOTHING = nullcontext(trace.INVALID_SPAN)
 
 
 def stored_context() -> str | None:
@@ -22,7 +23,6 @@ def stored_context() -> str | None:
     return carrier.get("traceparent")
 
 
-@contextmanager
 def span(
     name: str,
     *,
@@ -30,8 +30,29 @@ def span(
     kind: SpanKind = SpanKind.INTERNAL,
     linked_to: str | None = None,
     parent: Mapping[str, str] | None = None,
-) -> Iterator[Span]:
+) -> AbstractContextManager[Span]:
     """A span; ``linked_to`` is a stored ``traceparent``: the wait may have lasted days, so it is a link, no parent."""
+    if parent is None and not _traced():
+        # A span stays open while its run waits for a person: without an SDK it would be memory for nothing.
+        return _NOTHING
+    return _span(name, attributes, kind, linked_to, parent)
+
+
+def _traced() -> bool:
+    """Whether somebody records spans here, or a caller's trace is to be passed on."""
+    if not isinstance(trace.get_tracer_provider(), ProxyTracerProvider):
+        return True
+    return trace.get_current_span().get_span_context().is_valid
+
+
+@contextmanager
+def _span(
+    name: str,
+    attributes: Mapping[str, Any] | None,
+    kind: SpanKind,
+    linked_to: str | None,
+    parent: Mapping[str, str] | None,
+) -> Iterator[Span]:
     links = []
     if linked_to is not None:
         context = trace.get_current_span(propagate.extract({"traceparent": linked_to})).get_span_context()
