@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import Any
 
@@ -9,6 +10,7 @@ import jsonschema_rs
 
 from rejoinder.contract.errors import AskArgumentError
 from rejoinder.contract.text import unstorable
+from rejoinder.forms.cache import Cache
 from rejoinder.forms.engine import compile_pattern, compiled
 from rejoinder.forms.walk import Path, References, SchemaFault, spelled, subschemas
 
@@ -20,6 +22,10 @@ MAX_PROPERTIES = 500
 MAX_SUBSCHEMAS = 4_000
 MAX_REFERENCES = 500
 MAX_PATTERNS = 64
+#: Bytes of the schemas that are remembered as good. A tool asks with the same one again and again, and each question
+#: that waits would hold a copy.
+REMEMBERED = 1_000_000
+_accepted: Cache[dict[str, Any]] = Cache(REMEMBERED)
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _REFUSED = {
@@ -32,7 +38,7 @@ _REFUSED = {
 
 
 def check_schema(schema: object, *, field: str = "schema") -> dict[str, Any]:
-    """The schema as a plain dict of its own, ready to be stored.
+    """The schema as a plain dict, ready to be stored. Not to be changed: whoever asks with the same schema shares it.
 
     Takes a JSON Schema (a dict) or a pydantic model class. References may only point inside the schema. ``$id`` is
     left out, as it would only change what references mean.
@@ -41,7 +47,12 @@ def check_schema(schema: object, *, field: str = "schema") -> dict[str, Any]:
     ``#/properties/age/type``.
     """
     try:
-        plain = _plain(schema)
+        text = _text(schema)
+        digest = hashlib.sha256(text).digest()
+        known = _accepted.get(digest)
+        if known is not None:
+            return known
+        plain = _plain(text)
         _check_draft(plain)
         _check_meta(plain)
         _check_parts(plain)
@@ -53,10 +64,11 @@ def check_schema(schema: object, *, field: str = "schema") -> dict[str, Any]:
         raise AskArgumentError(
             f"The schema cannot be used, at {fault.pointer}: {fault.reason}.", field=field
         ) from fault
+    _accepted.put(digest, plain, len(text))
     return plain
 
 
-def _plain(schema: object) -> dict[str, Any]:
+def _text(schema: object) -> bytes:
     if isinstance(schema, type):
         schema = _of_model(schema)
     if not isinstance(schema, dict):
@@ -64,9 +76,13 @@ def _plain(schema: object) -> dict[str, Any]:
     reason = unstorable(schema)
     if reason is not None:
         raise SchemaFault((), reason)
-    text = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
-    if len(text.encode()) > MAX_BYTES:
+    text = json.dumps(schema, ensure_ascii=False, separators=(",", ":")).encode()
+    if len(text) > MAX_BYTES:
         raise SchemaFault((), f"it is larger than {MAX_BYTES // 1024} KiB")
+    return text
+
+
+def _plain(text: bytes) -> dict[str, Any]:
     plain = json.loads(text)
     assert isinstance(plain, dict)
     stack: list[tuple[Path, Any]] = [((), plain)]
