@@ -29,7 +29,7 @@ from rejoinder.turns.signals import (
     Signal,
 )
 from rejoinder.turns.table import RunTable, any_key
-from rejoinder.turns.transcript import is_closed, rows_of
+from rejoinder.turns.transcript import is_closed, rows_of, runs_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +139,8 @@ class _Player:
         self._known: Counter[str] = Counter()
         self._boot: str | None = None
         self._lost = False
+        self._answered: dict[str, tuple[int, str | None]] = {}
+        self._owed: set[str] = set()
 
     def play(self, line: Line) -> None:
         if line.direction == "closed":
@@ -152,6 +154,8 @@ class _Player:
             self._event(line.connection, frame)
         elif isinstance(frame, Response) and frame.ok:
             self._response(line.connection, frame)
+        for key in list(self._owed):
+            self._answer(key)
 
     def chats(self) -> dict[str, list[Message]]:
         for key, transcript in self._transcripts.items():
@@ -221,22 +225,23 @@ class _Player:
     def _feed(self, signal: Signal) -> None:
         for action in self._table.feed(signal):
             if isinstance(action, ReadHistory):
+                if action.why == "end":
+                    self._answered.pop(action.key, None)
                 self._answer(action.key)
 
     def _answer(self, key: str) -> None:
-        """What the Gateway would have answered at this moment."""
+        """What the Gateway would have answered at this moment; later, if it would say again what it said before."""
         transcript = self._transcripts.get(key) or Transcript()
         runs = self._table.runs(key)
-        active = next(
-            (
-                run
-                for run in reversed(runs)
-                if run.open and not run.ending and run.state.terminal is None and not run.cut
-            ),
-            None,
-        )
+        active = next((run for run in reversed(runs) if _executes(run)), None)
         flight = {"runId": active.run_id, "text": "", "events": []} if active is not None else None
         known = transcript.until(self._seen.get(key, set()), self._runs(key))
+        said = (len(known), active.run_id if active is not None else None)
+        if self._answered.get(key) == said:
+            self._owed.add(key)
+            return
+        self._answered[key] = said
+        self._owed.discard(key)
         self._read(key, known, transcript.session_id, flight)
 
     def _read(self, key: str, known: Sequence[Payload], session_id: str | None, flight: Any) -> None:
@@ -272,13 +277,21 @@ class _Player:
         The whole transcript tells it better than the frames did, of which some may have been lost.
         """
         groups: dict[int, tuple[Run, list[Run]]] = {}
-        for run in self._table.runs(key):
+        runs = self._table.runs(key)
+        asked = {one.run_id for run in runs[:1] for one in runs_in(known, run.session_id) if not one.internal}
+        for run in runs:
+            # Only a run that nobody asked for may be a heartbeat's; the frames that said it was none were lost.
+            run.hidden = run.hidden and run.run_id not in asked
             first = run.sources[0] if run.sources else None
             if first is None and (named := source_of(known, run.run_id)) is not None:
                 first = self._table.find(key, named)
             first = first or run
             groups.setdefault(id(first), (first, []))[1].append(run)
         return list(groups.values())
+
+
+def _executes(run: Run) -> bool:
+    return run.open and not run.ending and not run.cut and run.state.terminal is None
 
 
 def _own(run: Run, known: Sequence[Payload]) -> tuple[Payload, ...]:

@@ -63,20 +63,19 @@ class Transcript:
         """
         order = [self._rows[mark] for mark in self._order()]
         last = max((place for place, mark in enumerate(self._order()) if mark in seen), default=-1)
-        found = order[: last + 1]
         begun = Counter(_asked(order, place) for place in range(last + 1) if _begins(order[place]))
+        end = last + 1
         for place in range(last + 1, len(order)):
             row = order[place]
             run = _asked(order, place) if _begins(row) else run_of(row)
-            if run is not None and run not in runs:
-                break
             if _begins(row):
                 # A run's id may be its session's: then the same id is another run after each new input.
-                if run is None or (run == self.session_id and begun[run] >= runs[run]):
+                if run == self.session_id and begun[run] >= runs.get(run or "", 0):
                     break
                 begun[run] += 1
-            found.append(row)
-        return found
+            if run in runs:
+                end = place + 1
+        return order[:end]
 
     def _order(self) -> list[Mark]:
         if self._ordered is None:
