@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import NoReturn
+from typing import Any
 
 from fastapi import FastAPI
-from fastapi.exceptions import RequestValidationError
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
 from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rejoinder.doors import access, interactions, operations, tool_runs
 from rejoinder.doors.admission import OWN, Door, grant_of, templates
@@ -28,13 +27,31 @@ from rejoinder.web.pages import routes as pages
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
 
+class Application(FastAPI):
+    """FastAPI's routes and document inside our own layer, which words every error in one place."""
+
+    _outer: Requests | None = None
+
+    def surround(self, plain: Sequence[Route], node: Node) -> None:
+        self._outer = Requests(super().__call__, plain, node)
+
+    def build_middleware_stack(self) -> ASGIApp:
+        # The framework's own layers answer errors and limit bodies, which ours does.
+        return AsyncExitStackMiddleware(self.router)
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Any:
+        assert self._outer is not None
+        scope["app"] = self
+        return self._outer(scope, receive, send)
+
+
 def create_app(node: Node, *, lifespan: Lifespan | None = None) -> FastAPI:
     """The application of a node that somebody else starts and stops (``lifespan`` may be that somebody).
     Raises ConfigurationError where a route does not say which grant it takes.
     """
     mcp = mcp_route(node)
     assert isinstance(mcp.endpoint, McpDoor)
-    app = FastAPI(
+    app = Application(
         title="Rejoinder",
         openapi_url=None,
         docs_url=None,
@@ -44,18 +61,17 @@ def create_app(node: Node, *, lifespan: Lifespan | None = None) -> FastAPI:
     )
     app.state.node = node
     app.router.route_class = Door
-    # What a door raises is worded in one place, which stands around the routes.
-    for kind in (HTTPException, RequestValidationError):
-        app.exception_handlers[kind] = _raise
-    app.add_middleware(Requests, node=node)
     own = [*pages(node), mcp]
     for route in own:
         setattr(route, OWN, True)
-    # The order is the order of looking: the doors that are called most come first.
-    app.router.routes[:] = [
+    plain = [
         Route("/api/interactions/{interaction_id}/answer", Answer(node), methods=["POST"]),
         Route("/api/run-tool", RunTool(node), methods=["POST"]),
         Route("/api/interactions/stream", Stream(node), methods=["GET"]),
+    ]
+    # The first that matches is taken: /api/interactions/stream comes before /api/interactions/{interaction_id}.
+    app.router.routes[:] = [
+        *plain,
         *interactions.router(node).routes,
         *tool_runs.router(node).routes,
         *operations.router(node).routes,
@@ -65,6 +81,7 @@ def create_app(node: Node, *, lifespan: Lifespan | None = None) -> FastAPI:
     ]
     app.state.templates = templates(app.router.routes)
     check_grants(app.router.routes)
+    app.surround(plain, node)
     app.openapi = lambda: document(app)  # type: ignore[method-assign]
     return app
 
@@ -73,10 +90,6 @@ def check_grants(routes: list[BaseRoute]) -> None:
     """Raises ConfigurationError for the first route that does not say which grant it takes."""
     for route in routes:
         grant_of(route)
-
-
-async def _raise(_request: Request, error: Exception) -> NoReturn:
-    raise error
 
 
 def _lifespan(mcp: McpDoor, given: Lifespan | None) -> Lifespan:

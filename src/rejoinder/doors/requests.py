@@ -8,8 +8,10 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING
 
+from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rejoinder.access.gate import CALLER, Hosts
@@ -39,16 +41,27 @@ _DEFAULTS = (_NO_STORE, _NO_SNIFF, _NO_PAGE)
 
 
 class Requests:
-    def __init__(self, app: ASGIApp, node: Node) -> None:
+    """Stands around everything, and hands ``plain`` routes their requests itself: each layer of the framework that a
+    blocked request does not stand in saves half a kibibyte for as long as it waits."""
+
+    def __init__(self, app: ASGIApp, plain: Sequence[Route], node: Node) -> None:
         self.app = app
-        self._node = node
+        self.node = node
+        self._plain = plain
         self._hosts = Hosts(node.settings)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        await _Exchange(self, scope, receive, send).run(self._node)
+            return self.app(scope, receive, send)
+        return _Exchange(self, scope, receive, send).run()
+
+    def door(self, scope: Scope) -> ASGIApp:
+        for route in self._plain:
+            match, found = route.matches(scope)
+            if match is Match.FULL:
+                scope.update(found)
+                return route.app
+        return self.app
 
     def check(self, scope: Scope) -> None:
         """What is refused before any door is looked for."""
@@ -77,11 +90,11 @@ class _Exchange:
         self._read = 0
         scope[REQUEST_ID] = self.id
 
-    async def run(self, node: Node) -> None:
-        self.scope[NODE] = node
+    async def run(self) -> None:
+        self.scope[NODE] = self.outer.node
         try:
             self.outer.check(self.scope)
-            await self.outer.app(self.scope, self.receive, self.send)
+            await self.outer.door(self.scope)(self.scope, self.receive, self.send)
         except CallerGoneError:
             self._finish(GONE if self.status is None else self.status)
             return
