@@ -1,0 +1,115 @@
+"""Answering on a real (pseudo) terminal, where the command asks."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pty
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.cli.conftest import Shell
+from tests.integration.cli.test_interactions import park, told
+from tests.integration.doors.edge import Edge
+from tests.support import assert_eventually
+
+REJOINDER = str(Path(sys.executable).with_name("rejoinder"))
+
+
+class Terminal:
+    """One command on a terminal of its own. ``shown`` is everything that appeared on it."""
+
+    def __init__(self) -> None:
+        self.shown = ""
+        self._master, self._slave = pty.openpty()
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def start(self, *words: str) -> None:
+        self._process = await asyncio.create_subprocess_exec(
+            REJOINDER,
+            *words,
+            stdin=self._slave,
+            stdout=self._slave,
+            stderr=self._slave,
+            start_new_session=True,
+        )
+        os.close(self._slave)
+        asyncio.get_running_loop().add_reader(self._master, self._read)
+
+    def _read(self) -> None:
+        try:
+            self.shown += os.read(self._master, 65536).decode("utf-8", "replace")
+        except OSError:
+            asyncio.get_running_loop().remove_reader(self._master)
+
+    async def prompted(self, text: str, answer: str) -> None:
+        await assert_eventually(lambda: text in self.shown, f"{text!r} never appeared: {self.shown!r}", 40)
+        self.shown = ""
+        os.write(self._master, f"{answer}\n".encode())
+
+    def leave(self, *, interrupt: bool) -> None:
+        """Ctrl-C, or Ctrl-D on an empty line."""
+        if interrupt:
+            assert self._process is not None
+            self._process.send_signal(signal.SIGINT)
+        else:
+            os.write(self._master, b"\x04")
+
+    async def end(self) -> int:
+        assert self._process is not None
+        code = await self._process.wait()
+        asyncio.get_running_loop().remove_reader(self._master)
+        os.close(self._master)
+        return code
+
+
+@pytest.mark.parametrize(
+    ("kind", "prompts", "expected"),
+    [
+        ("confirm", [("Yes or no", "perhaps"), ("Yes or no", "y")], True),
+        ("text", [("Answer", "as it is")], "as it is"),
+        ("select", [("2  green", "2")], "green"),
+        (
+            "form",
+            [("count", "many"), ("name", ""), ("Enter a whole number", "7"), ("name", "Ann")],
+            {"count": 7, "name": "Ann"},
+        ),
+    ],
+)
+async def test_each_kind_of_question_is_asked_for(
+    server: Edge, shell: Shell, kind: str, prompts: list[tuple[str, str]], expected: Any
+) -> None:
+    identifier = await park(shell, kind, "please")
+    terminal = Terminal()
+    await terminal.start("interactions", "answer", identifier)
+    for text, answer in prompts:
+        await terminal.prompted(text, answer)
+    assert await terminal.end() == 0
+    assert await told(server, identifier) == expected
+
+
+@pytest.mark.parametrize("leave", ["interrupt", "end of input"])
+async def test_leaving_answers_nothing(server: Edge, shell: Shell, leave: str) -> None:
+    identifier = await park(shell, "text")
+    terminal = Terminal()
+    await terminal.start("interactions", "answer", identifier)
+    await assert_eventually(lambda: "Answer: " in terminal.shown, "no prompt", 40)
+    terminal.leave(interrupt=leave == "interrupt")
+    assert await terminal.end() == (130 if leave == "interrupt" else 2)
+    assert await server.state(identifier) == "pending"
+
+
+async def test_a_table_on_a_terminal_shows_short_ids(server: Edge, shell: Shell) -> None:
+    identifier = await park(shell, "text", "x" * 500)
+    terminal = Terminal()
+    await terminal.start("interactions", "list")
+    shown: Callable[[], bool] = lambda: identifier[:8] in terminal.shown  # noqa: E731
+    await assert_eventually(shown, "no table", 40)
+    assert await terminal.end() == 0
+    assert identifier not in terminal.shown
+    assert "…" in terminal.shown
