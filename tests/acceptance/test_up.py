@@ -247,3 +247,28 @@ async def test_without_access_control_no_key_is_needed_on_this_machine(desk: Des
     assert not desk.data.owner_key.exists()
     await desk.run("interactions", "answer", await desk.question_of("demo_clean_up"), "no")
     await up.wait_output("demo_clean_up finished: The branches were kept.")
+
+
+async def test_a_database_that_dies_under_it_is_started_again(desk: Desk) -> None:
+    up = await desk.up()
+    parked = await desk.question_of("demo_release_check")
+    postgres = EmbeddedServer(desk.data).pid
+    assert postgres is not None
+    os.kill(postgres, signal.SIGKILL)
+    await up.wait_output("starting it again")
+    await up.wait_ready()
+    await desk.run("interactions", "answer", parked, "1")
+    await up.wait_output("demo_release_check went on with the answer and finished")
+
+
+async def test_a_postgres_of_ones_own(desk: Desk, empty_database_url: str) -> None:
+    up = await desk.up(REJOINDER_DATABASE_URL=empty_database_url)
+    assert not desk.data.postgres.exists()
+    await desk.run("interactions", "answer", await desk.question_of("demo_release_check"), "1")
+    await up.wait_output("demo_release_check went on with the answer and finished")
+    up.interrupt()
+    assert await up.wait_ended() == 0
+    # A folder that lost its key gets a new one.
+    desk.data.owner_key.unlink()
+    await desk.up(REJOINDER_DATABASE_URL=empty_database_url)
+    assert len(json.loads(await desk.run("keys", "list", "--json"))["items"]) == 2

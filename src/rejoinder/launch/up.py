@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from rejoinder.access.gate import refuse_open_gate
-from rejoinder.contract.errors import ConfigurationError
+from rejoinder.contract.errors import ConfigurationError, RejoinderError
 from rejoinder.contract.identity import Identity
 from rejoinder.contract.settings import Settings
 from rejoinder.contract.terminal import one_line
@@ -33,6 +33,8 @@ from rejoinder.store.migrate import migrate
 FIRST_RUNS = ("demo_clean_up", "demo_release_check")
 #: How long running code may go on after Ctrl-C, unless the setting says otherwise.
 DRAIN_SECONDS = 1.0
+#: How often to look whether the embedded database still runs.
+KEEP_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -67,10 +69,14 @@ async def up(wanted: Wanted) -> None:
             await migrate(Database(url))
             node = Node(_settings(url), registry, "up")
             await node.start(worker=True)
+            keeper = asyncio.create_task(_keep(server), name="up.database") if server is not None else None
             try:
                 owner = await owner_of(node, data)
                 await _run(node, wanted, data, address, owner, chosen, stop)
             finally:
+                if keeper is not None:
+                    keeper.cancel()
+                    await asyncio.gather(keeper, return_exceptions=True)
                 await node.stop()
         finally:
             if server is not None:
@@ -113,6 +119,19 @@ async def _start(server: EmbeddedServer | None, data: DataFolder) -> str:
     if not data.postgres.exists():
         say(f"Making a database in {data.root}")
     return await asyncio.to_thread(server.start)
+
+
+async def _keep(server: EmbeddedServer) -> None:
+    """Start the database again if it dies under us; everybody who waits for it goes on then."""
+    while True:
+        await asyncio.sleep(KEEP_SECONDS)
+        if server.pid is not None:
+            continue
+        say("The database has stopped; starting it again.")
+        try:
+            await asyncio.to_thread(server.start)
+        except RejoinderError as error:
+            say(f"It does not start: {one_line(error.message)}")
 
 
 async def _first_runs(node: Node, owner: Identity) -> bool:
