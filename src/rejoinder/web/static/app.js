@@ -189,21 +189,57 @@
     switchBox.addEventListener("change", () => store.set("rejoinder.shortcuts", switchBox.checked ? "on" : "off"));
   }
 
-  // Staying fresh: the stream says that something changed, the server draws what it is now.
+  // Staying fresh. What the stream says is enough to count, to offer new questions and to mark those that ended, so a
+  // change costs the server nothing a browser; the list is fetched when a look at it is wanted, or nothing else will do.
 
   const queue = $("#queue");
-  const bar = $("#new-bar");
-  let fresh = null;
+  let bar = $("#new-bar");
+  const fresh = new Set();
 
-  const rowIds = (root) => $$("li[data-id]", root).map((row) => row.dataset.id);
+  const rowOf = (id) => $$("li[data-id]", queue).find((row) => row.dataset.id === id);
+  const listed = () => $$("li[data-id]", queue).map((row) => row.dataset.id);
 
-  function showCount(root) {
-    const holder = $("[data-count]", root);
+  function showCount(open, label) {
+    const holder = $("[data-count]", queue);
     if (!holder) return;
-    const open = Number(holder.dataset.count);
-    for (const badge of $$("[data-open-count]")) badge.textContent = holder.dataset.label;
+    holder.dataset.count = open;
+    holder.dataset.label = label;
+    for (const badge of $$("[data-open-count]")) badge.textContent = label;
     document.title = document.title.replace(/^\(\d+\+?\) /, "");
     if (open) document.title = `(${open > 1000 ? "1000+" : open}) ${document.title}`;
+  }
+
+  function countBy(step) {
+    const holder = $("[data-count]", queue);
+    if (!holder || holder.dataset.label.includes("+")) return;
+    const open = Math.max(0, Number(holder.dataset.count) + step);
+    showCount(open, String(open));
+  }
+
+  function showBar() {
+    if (!fresh.size) { bar.hidden = true; return; }
+    const text = `${count(fresh.size, "new question")}: show`;
+    if (!bar.hidden && bar.textContent === text) return;
+    bar.textContent = text;
+    bar.hidden = false;
+    say(`${count(fresh.size, "new question")} in the list.`);
+  }
+
+  // What has ended stays where it is until the list is drawn anew: nothing moves under the reader's eyes.
+  function markGone(row, gone) {
+    row.classList.toggle("gone", gone);
+    const mark = $(".ended", row);
+    if (gone && !mark) $(".meta", row).append(Object.assign(document.createElement("span"), { className: "ended unseen", textContent: "no longer open" }));
+    else if (!gone) mark?.remove();
+  }
+
+  function markChosen() {
+    const id = $(".question")?.dataset.id;
+    for (const row of $$("li[data-id]", queue)) {
+      row.classList.toggle("chosen", row.dataset.id === id);
+      if (row.dataset.id === id) $("a", row).setAttribute("aria-current", "true");
+      else $("a", row).removeAttribute("aria-current");
+    }
   }
 
   function putQueue(root) {
@@ -211,60 +247,66 @@
     queue.replaceChildren(...root.childNodes);
     markChosen();
     writeTimes(queue);
-    fresh = null;
+    fresh.clear();
     bar.hidden = true;
-    if (focused) $(`li[data-id="${focused}"] a`, queue)?.focus({ preventScroll: true });
-  }
-
-  function markChosen() {
-    const id = $(".question")?.dataset.id;
-    for (const row of $$("li[data-id]", queue)) {
-      row.classList.toggle("chosen", row.dataset.id === id);
-      $("a", row).toggleAttribute("aria-current", row.dataset.id === id);
-      if (row.dataset.id === id) $("a", row).setAttribute("aria-current", "true");
-    }
+    if (focused) $("a", rowOf(focused) ?? document.createElement("i"))?.focus({ preventScroll: true });
   }
 
   async function fragment(path) {
     const response = await fetch(path, { headers: { "x-fragment": "yes" }, credentials: "same-origin" });
     if (response.status === 401) { stop("You are signed out. Reload this page to sign in again."); return null; }
     if (!response.ok) return null;
-    const body = new DOMParser().parseFromString(await response.text(), "text/html").body;
-    return document.adoptNode(body);
+    return document.adoptNode(new DOMParser().parseFromString(await response.text(), "text/html").body);
   }
 
+  // Compare the list with how things stand now.
   async function refresh() {
     const root = await fragment(queue.dataset.refresh);
     if (!root) return;
-    showCount(root);
-    const before = new Set(rowIds(queue));
-    const now = new Set(rowIds(root));
-    const added = [...now].filter((id) => !before.has(id));
-    // What has ended stays where it is until the list is drawn anew: nothing moves under the reader's eyes.
-    for (const row of $$("li[data-id]", queue)) {
-      const gone = !now.has(row.dataset.id);
-      row.classList.toggle("gone", gone);
-      let mark = $(".ended", row);
-      if (gone && !mark) {
-        mark = Object.assign(document.createElement("span"), { className: "ended unseen", textContent: "no longer open" });
-        $(".meta", row).append(mark);
-      } else if (!gone) mark?.remove();
+    const holder = $("[data-count]", root);
+    const before = listed();
+    const now = $$("li[data-id]", root).map((row) => row.dataset.id);
+    if (!before.length) {
+      if (now.length) putQueue(root);
+      if (now.length) say(`${count(now.length, "new question")}.`);
+    } else {
+      for (const row of $$("li[data-id]", queue)) markGone(row, !now.includes(row.dataset.id));
+      fresh.clear();
+      for (const id of now) if (!before.includes(id)) fresh.add(id);
+      showBar();
     }
-    if (!added.length) { fresh = null; bar.hidden = true; return; }
-    if (!before.size) {
-      putQueue(root);
-      say(`${count(added.length, "new question")}.`);
-      return;
-    }
-    fresh = root;
-    const text = `${count(added.length, "new question")}: show`;
-    if (bar.hidden || bar.textContent !== text) {
-      bar.textContent = text;
-      bar.hidden = false;
-      say(`${count(added.length, "new question")} in the list.`);
-    }
+    showCount(Number(holder.dataset.count), holder.dataset.label);
   }
-  bar?.addEventListener("click", () => { if (fresh) { putQueue(fresh); $("#queue li > a")?.focus({ preventScroll: true }); } });
+
+  bar?.addEventListener("click", async () => {
+    const root = await fragment(queue.dataset.refresh).catch(() => null);
+    if (!root) return;
+    const holder = $("[data-count]", root);
+    putQueue(root);
+    showCount(Number(holder.dataset.count), holder.dataset.label);
+    $("#queue li > a")?.focus({ preventScroll: true });
+  });
+
+  const isLive = () => queue.dataset.live === "yes";
+
+  function added(event) {
+    const id = JSON.parse(event.data).interaction_id;
+    countBy(1);
+    if (!isLive() || rowOf(id)) return;
+    // Whether a filter lets it through, the server knows; and an empty list shows it at once.
+    if (queue.dataset.filtered === "yes" || !listed().length) { changed(); return; }
+    fresh.add(id);
+    showBar();
+  }
+
+  function ended(event) {
+    const id = JSON.parse(event.data).interaction_id;
+    countBy(-1);
+    if (fresh.delete(id)) showBar();
+    const row = isLive() && rowOf(id);
+    if (row) markGone(row, true);
+    if ($(".question")?.dataset.id === id) changed();
+  }
 
   // The open question ended, or was ended by somebody else.
   async function refreshPane() {
@@ -308,19 +350,19 @@
   let busy = false;
   let again = false;
 
-  // Many events at once are one look; a little chance keeps many browsers from asking in the same instant.
-  function changed() {
+  // Several wishes at once are one look; a little chance keeps many browsers from asking in the same instant.
+  function changed(within = 120) {
     again = true;
     if (busy || timer) return;
     timer = setTimeout(async () => {
       timer = 0; busy = true; again = false;
       try {
-        if (queue.dataset.live === "yes") await refresh();
+        if (isLive()) await refresh();
         await refreshPane();
-        if (queue.dataset.live === "yes") await fillEmpty();
-      } catch { again = true; setTimeout(changed, 3000); return; } finally { busy = false; }
+        if (isLive()) await fillEmpty();
+      } catch { setTimeout(changed, 3000); return; } finally { busy = false; }
       if (again) changed();
-    }, 80 + Math.random() * 120);
+    }, 20 + Math.random() * within);
   }
 
   function stop(text) {
@@ -333,16 +375,20 @@
     note.textContent = text;
     note.addEventListener("click", () => location.reload());
     bar.replaceWith(note);
+    bar = note;
   }
 
   function listen() {
     source = new EventSource("/api/interactions/stream");
     let opened = false;
-    source.onopen = () => { if (opened) changed(); opened = true; };
-    for (const name of ["interaction.add", "interaction.answered", "interaction.removed", "interaction.reset"]) source.addEventListener(name, changed);
+    // What happened between the drawing of this page and the stream; after a break the stream itself tells what was
+    // missed, and a look makes sure of it.
+    source.onopen = () => { changed(opened ? 2000 : 120); opened = true; };
+    source.addEventListener("interaction.add", added);
+    source.addEventListener("interaction.answered", ended);
+    source.addEventListener("interaction.removed", ended);
+    source.addEventListener("interaction.reset", () => changed(1000));
     source.onerror = () => { if (source.readyState === EventSource.CLOSED) setTimeout(relisten, 5000); };
-    // What happened between the drawing of this page and now.
-    changed();
   }
 
   async function relisten() {
