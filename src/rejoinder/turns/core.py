@@ -47,6 +47,7 @@ class Core:
         self._boot: str | None = None
         self._settles = False
         self._stop_notice = False
+        self._after_gap = True
         self._out: list[Action] = []
 
     def _session(self, key: str) -> Session:

@@ -62,10 +62,12 @@ class RunTable(Readings):
         self._out = []
         if isinstance(signal, Pushed):
             self._pushed(signal.event, signal.payload)
+            self._after_gap = False
         elif isinstance(signal, Hello):
             restarted = self._boot is not None and self._boot != signal.boot_id
             self._boot = signal.boot_id
             self._stop_notice = False
+            self._after_gap = True
             self._reconcile(signal.rows, restarted=restarted, hello=True)
         elif isinstance(signal, Listed):
             self._reconcile(signal.rows, restarted=False, hello=False)
@@ -77,6 +79,7 @@ class RunTable(Readings):
                 self._history_failed(self._session(signal.key))
         elif isinstance(signal, Gap):
             self._lose()
+            self._after_gap = True
             self._out.append(ReadList())
         elif isinstance(signal, Dropped):
             self._lose()
@@ -203,7 +206,8 @@ class RunTable(Readings):
         phase, run_id = payload.get("phase"), payload.get("runId")
         if phase == "start" and run_id:
             run = self._start(session, str(run_id))
-            if not run.state.events and not run.gapped:
+            # The agent's own start stands right before this one, but for a heartbeat's run.
+            if not run.state.events and not self._after_gap:
                 run.hidden = True
         active = payload.get("hasActiveRun")
         if active:

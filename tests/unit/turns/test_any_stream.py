@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from rejoinder.turns.finish import finish
 from rejoinder.turns.items import cards_of, text_of
 from rejoinder.turns.reducer import Added, Changed, Diff, Grew, Reducer
+from rejoinder.turns.signals import Show
 from rejoinder.turns.transcript import items_of
-from tests.unit.turns.script import Frame, Frames, Row, Scene
+from tests.unit.turns.script import KEY, Frame, Frames, Row, Scene, row
 
 _words = st.sampled_from(
     ["a", "ab", "b", "a b", "NO", "no_reply is a word", "one two", "one\ntwo", "Done.", "äé🙂"]
@@ -258,6 +259,44 @@ def test_runs_of_several_sessions_that_interleave_stay_apart(
             assert final is not None
             assert _shape(final.items) == truth
         assert len(scene.table.runs(f"key-{number}")) == 1
+
+
+@given(run=_runs, way=_ways(), data=st.data())
+def test_gaps_reconnects_and_repeated_frames_make_one_message(
+    run: tuple[list[Step], str], way: Way, data: st.DataObject
+) -> None:
+    telling = Telling(run, way, data.draw)
+    scene, f = Scene(), telling.frames
+    scene.hello()
+    active = row(hasActiveRun=True, activeRunIds=["run-1"])
+    for frame in [*f.begin(), *telling.stream]:
+        event = data.draw(st.sampled_from(["kept", "kept", "kept", "twice", "gap", "drop"]))
+        if event == "gap":
+            scene.gap()
+            scene.listed(active)
+        elif event == "drop":
+            scene.drop()
+            scene.hello("boot-1", active)
+        else:
+            scene.push(*[frame] * (2 if event == "twice" else 1))
+    if data.draw(st.booleans()):
+        scene.push(*telling.end)
+    else:
+        scene.gap()
+    scene.listed(row(status="done", lastRunId="run-1", activeRunIds=[]))
+    scene.history(*telling.rows)
+    scene.push(f.settled(), *telling.end)
+    scene.history(*telling.rows)
+    told = items_of(telling.rows[1:])
+    messages = list(scene.messages().values())
+    if told:
+        assert len(messages) == 1
+        assert messages[0][0].split() == text_of(told).split()
+        if not way.cli:
+            assert messages[0] == (text_of(told), [(card.name, card.status) for card in cards_of(told)])
+    assert len(scene.table.runs(KEY)) == 1
+    assert len({action.run.message_id for action in scene.actions if isinstance(action, Show)}) <= 1
+    assert len([action for action in scene.actions if isinstance(action, Show) and action.first]) <= 1
 
 
 @pytest.mark.parametrize("cut", range(1, 12))

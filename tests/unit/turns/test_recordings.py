@@ -13,6 +13,7 @@ import pytest
 from rejoinder.turns.finish import finish
 from rejoinder.turns.items import cards_of, text_of
 from rejoinder.turns.reducer import Reducer
+from rejoinder.turns.sentinels import is_sentinel
 from rejoinder.turns.signals import Dropped, Hello, HistoryFailed, HistoryRead, Listed, Pushed
 from rejoinder.turns.table import RunTable, any_key
 from rejoinder.turns.transcript import is_closed, rows_of
@@ -97,14 +98,10 @@ def test_what_streamed_alone_is_what_the_history_makes_of_it(name: str, first: s
 def test_every_run_has_one_message_and_no_two_share_it(name: str, first: str) -> None:
     table, _ = _played(name, first, histories=True)
     for key in table.keys():  # noqa: SIM118  a method of its own
-        shown = [
-            run for run in table.runs(key) if run.final is not None and run.final.visible and run.message_id
-        ]
-        named = [run.message_id for run in shown]
-        assert len(named) == len(set(named))
-        assert not any(
-            "NO_REPLY" in line.split() for run in shown for line in run.final.text.splitlines()[:1]
-        )
+        shown = [run for run in table.runs(key) if run.message_id and not run.continued]
+        finals = [(run.message_id, run.final) for run in shown if run.final is not None and run.final.visible]
+        assert len(dict(finals)) == len(finals)
+        assert not any(is_sentinel(final.text) for _, final in finals)
 
 
 @pytest.mark.parametrize("name", ["s03_tools", "s11_subagent", "s10_queue", "t02_noreply", "c_claudecli"])

@@ -85,6 +85,7 @@ def test_a_run_that_is_not_for_people_gets_no_message(kind: str) -> None:
     elif kind == "hidden":
         # r_sigusr1: of a heartbeat's run only its start, its row and its end are pushed.
         frames = [
+            ("tick", {"ts": 1}),
             f.changed(phase="start", runId=AGENT, hasActiveRun=True),
             f.row(f.said("Checked.")),
             f.changed(phase="end", runId=AGENT, hasActiveRun=True, lastRunId=AGENT),
