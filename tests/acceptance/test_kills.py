@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import httpx2
@@ -151,7 +151,7 @@ async def while_expiring(fleet: Fleet, point: str, tool: str) -> None:
     await assert_sound(fleet.database_url)
 
 
-Flow = Callable[[Fleet, str, str], Awaitable[None]]
+Flow = Callable[[Fleet, str, str], Coroutine[Any, Any, None]]
 FLOWS: dict[str, Flow] = {
     "ask.recorded": while_asking,
     "ask.waiting": while_asking,
@@ -168,7 +168,11 @@ FLOWS: dict[str, Flow] = {
     "resume.returned": while_resuming,
     "run.finished": while_resuming,
 }
-TOOLS = {while_starting: ("once", "again"), while_resuming: ("once", "again"), while_asking: ("blocked",)}
+TOOLS: dict[Flow, tuple[str, ...]] = {
+    while_starting: ("once", "again"),
+    while_resuming: ("once", "again"),
+    while_asking: ("blocked",),
+}
 
 
 def test_every_point_has_its_kill() -> None:
