@@ -31,6 +31,8 @@ def shown(text: object) -> Markup:
     """The text as HTML, with each hidden character as a visible mark such as ``U+202E``."""
     source = text if isinstance(text, str) else str(text)
     source = source.replace("\r\n", "\n")
+    if _is_clear(source):
+        return escape(source)
     parts: list[Markup | str] = []
     plain: list[str] = []
     for index, character in enumerate(source):
@@ -49,6 +51,8 @@ def shown(text: object) -> Markup:
 def plain(text: object) -> str:
     """The same for an attribute or a title, where no mark-up fits."""
     source = (text if isinstance(text, str) else str(text)).replace("\r\n", "\n")
+    if _is_clear(source):
+        return source
     return "".join(
         f"[U+{ord(c):04X}]" if is_hidden(c) and not _joins_emoji(source, i) else c
         for i, c in enumerate(source)
@@ -91,6 +95,11 @@ def first_line(text: str, limit: int = 140) -> str:
 def pretty(value: Any) -> str:
     """A JSON value for reading. Escapes stay off, so that hidden characters are marked by ``shown``."""
     return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _is_clear(text: str) -> bool:
+    """The quick answer for ordinary text: every character is printable, or a line break."""
+    return text.replace("\n", "").isprintable() and _INVISIBLE.isdisjoint(text)
 
 
 def _joins_emoji(text: str, index: int) -> bool:
