@@ -17,7 +17,7 @@ from rejoinder.cli.remote import ON_THIS_MACHINE, Remote, items_of
 
 app = App(name="interactions", help="List, watch, answer and withdraw questions.")
 
-Id = Annotated[str, Parameter(help="The question's id, or the first characters of it.")]
+Id = Annotated[str, Parameter(name="ID", help="The question's id, or the first characters of it.")]
 
 #: Seconds without a byte after which a stream is dead: a live one says something every 15.
 SILENCE = 45.0

@@ -41,7 +41,8 @@ REMOTE = (
 )
 
 
-def build() -> App:
+def build(chosen: str | None = None) -> App:
+    """The application. Of the command ``chosen`` the help is its own whole text, which loads its code."""
     app = App(
         name="rejoinder",
         help=HELP,
@@ -52,7 +53,8 @@ def build() -> App:
     )
     for group, commands in (("On this machine", ON_THIS_MACHINE), ("On a running server", REMOTE)):
         for name, place, help_text in commands:
-            app.command(f"rejoinder.cli.{place}", name=name, help=help_text, group=group)
+            about = None if name == chosen else help_text
+            app.command(f"rejoinder.cli.{place}", name=name, help=about, group=group)
     app.command(
         "rejoinder.cli.local:version", name="version", help="Print the version.", group="On this machine"
     )
@@ -69,11 +71,12 @@ def run(arguments: list[str]) -> int:
     """One command. Returns the exit code; never raises for what a user did."""
     from rejoinder.cli.output import fail
 
-    app = build()
+    words = leading_options_last(arguments)
+    app = build(words[0] if words else None)
     standard_input.release()
     try:
         result = app(
-            leading_options_last(arguments),
+            words,
             exit_on_error=False,
             print_error=False,
             result_action="return_value",

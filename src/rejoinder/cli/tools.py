@@ -15,7 +15,7 @@ from rejoinder.cli.remote import ON_THIS_MACHINE, Remote, items_of
 
 app = App(name="tools", help="List and run tools, and look at their runs.")
 
-RunId = Annotated[str, Parameter(help="The run's id.")]
+RunId = Annotated[str, Parameter(name="ID", help="The run's id.")]
 
 
 @app.command(name="list")
