@@ -183,9 +183,7 @@ async def test_nothing_that_an_agent_wrote_steers_the_terminal(server: Edge, she
 
 
 @pytest.mark.parametrize("as_json", [True, False])
-async def test_stream_prints_each_frame_as_it_arrives_and_takes_up_again_where_it_broke(
-    server: Edge, shell: Shell, as_json: bool
-) -> None:
+async def test_stream_prints_each_frame_as_it_arrives(server: Edge, shell: Shell, as_json: bool) -> None:
     process = await asyncio.create_subprocess_exec(
         str(Path(sys.executable).with_name("rejoinder")),
         "interactions",

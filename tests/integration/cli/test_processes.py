@@ -211,3 +211,31 @@ async def test_serve_says_when_its_port_is_taken(
     assert await second.wait_ended(40) == 1
     assert "--port" in second.output()
     assert os.path.exists(manifest)
+
+
+async def test_a_stream_is_taken_up_again_by_the_next_server(
+    processes: Processes, database_url: str, manifest: str, key: str
+) -> None:
+    server = await serving(processes, database_url, manifest)
+    remote = {"REJOINDER_SERVER": server.url, "REJOINDER_API_KEY": key}
+    stream = processes.start("interactions", "stream", "--json", env=remote)
+
+    async def park() -> str:
+        done = await command("tools", "run", "demo_release_check", "--json", env=remote)
+        result: dict[str, Any] = json.loads(done.stdout)["result"]
+        return str(result["tai42:suspended_interaction"]["interaction_id"])
+
+    async def connected() -> bool:
+        async with client(server.url, key) as caller:
+            text = (await caller.get("/metrics")).text
+        return "rejoinder_streams_open 1.0" in text
+
+    await assert_eventually(connected, "it never subscribed", 40)
+    await stream.wait_output(await park(), 40)
+    server.kill()
+    port = int(server.url.rpartition(":")[2])
+    await processes.start("serve", "--manifest", manifest, database_url=database_url, port=port).wait_ready()
+    missed_or_not = await park()
+    await stream.wait_output(missed_or_not, 40)
+    assert stream.output().count(missed_or_not) == 1
+    assert stream.returncode is None
