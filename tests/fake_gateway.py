@@ -23,7 +23,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -174,9 +174,12 @@ class FakeConnection:
         await self._out.join()
 
     async def drop(self, code: int = 1012, reason: str = "service restart") -> None:
-        """Close in good order, after what was told."""
+        """Close after what was told: in good order, or with 1006 by cutting the line."""
         await self.flushed()
-        await self.socket.close(code, reason)
+        if code == 1006:
+            self.socket.transport.close()
+        else:
+            await self.socket.close(code, reason)
 
     def abort(self) -> None:
         """Cut the line: the client sees 1006."""
@@ -218,7 +221,7 @@ class FakeGateway:
         self._server: Server | None = None
         self._port = 0
 
-    async def __aenter__(self) -> FakeGateway:
+    async def __aenter__(self) -> Self:
         await self.start()
         return self
 
@@ -410,6 +413,7 @@ class PlayingGateway(FakeGateway):
     ) -> None:
         super().__init__()
         self.played = asyncio.Event()
+        self.told = 0
         self._lines = [line for line in lines if line.connection in connections]
         self._methods = {
             (line.connection, str(line.frame.get("id"))): line.frame
@@ -443,7 +447,9 @@ class PlayingGateway(FakeGateway):
         count = itertools.count()
         number = 1
         connection: FakeConnection | None = None
-        for line in self._lines:
+        last = max((place for place, line in enumerate(self._lines) if line.direction == "in"), default=0)
+        # What its client did at the end of the recording, ours does when it likes.
+        for line in self._lines[: last + 1]:
             frame = line.frame
             if line.direction == "out" or line.direction == "note":
                 continue
@@ -463,6 +469,7 @@ class PlayingGateway(FakeGateway):
             if place in self._skip:
                 connection.skip()
                 continue
+            self.told += 1
             told = connection.tell(str(frame["event"]), frame.get("payload") or {})
             if place in self._twice:
                 connection.again(told)

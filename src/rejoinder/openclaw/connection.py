@@ -144,16 +144,13 @@ class Connection:
 
     async def call(self, method: str, params: Payload, *, seconds: float = CALL_SECONDS) -> Any:
         """The payload of the answer. Raises CallFailed, Dropped or TimedOut."""
-        call = _Call(method, asyncio.get_running_loop().create_future())
+        call = _Call(method, _answer_to_come())
         return await self._request(call, params, seconds)
 
     async def call_long(self, method: str, params: Payload, *, seconds: float = CALL_SECONDS) -> LongCall:
         """A call that is answered twice. Raises as `call` does, for the first answer."""
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[Any] = loop.create_future()
-        # Not everybody waits for the end, and an end nobody waits for is no fault to log.
-        done.add_done_callback(lambda future: future.cancelled() or future.exception())
-        accepted = await self._request(_Call(method, loop.create_future(), done), params, seconds)
+        done = _answer_to_come()
+        accepted = await self._request(_Call(method, _answer_to_come(), done), params, seconds)
         return LongCall(mapping(accepted), done)
 
     async def close(self) -> None:
@@ -289,6 +286,13 @@ def _why(code: int | None, reason: str) -> Why:
     if code == 1013:
         return "refused"
     return "closed" if code in (1000, 1001) else "lost"
+
+
+def _answer_to_come() -> asyncio.Future[Any]:
+    future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    # An error that nobody waits for any more is no fault to log.
+    future.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return future
 
 
 def _spawn(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
