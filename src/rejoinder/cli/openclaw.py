@@ -7,12 +7,16 @@ import logging
 import os
 import signal
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
 from rejoinder.cli.output import note, print_json, print_table
 from rejoinder.contract.errors import RejoinderError
+
+if TYPE_CHECKING:
+    from rejoinder.openclaw.handshake import Access
+    from rejoinder.openclaw.recording import Recorder
 
 app = App(name="openclaw", help="Record what an OpenClaw Gateway says, and replay recordings.")
 
@@ -68,20 +72,25 @@ def record(
             try:
                 asyncio.run(_record(access, recorder, seconds))
             finally:
-                masked = ", ".join(recorder.mask.summary()) or "nothing had to be"
-                note(f"{file}: {recorder.lines} frames. Masked: {masked}.")
-                note("What people and agents wrote is in it. Read it before you hand it on.")
+                _sum_up(file, recorder)
     except GatewayError as error:
         raise GatewayCommandError(str(error)) from error
+    if not recorder.lines:
+        raise GatewayCommandError("Nothing was recorded, so no file was kept.")
 
 
-async def _record(access: object, recorder: object, seconds: float | None) -> None:
-    from rejoinder.openclaw.handshake import Access
+def _sum_up(file: Path, recorder: Recorder) -> None:
+    if not recorder.lines:
+        file.unlink(missing_ok=True)
+        return
+    masked = ", ".join(recorder.mask.summary()) or "nothing had to be"
+    note(f"{file}: {recorder.lines} frames. Masked: {masked}.")
+    note("What people and agents wrote is in it. Read it before you hand it on.")
+
+
+async def _record(access: Access, recorder: Recorder, seconds: float | None) -> None:
     from rejoinder.openclaw.record import record as record_gateway
-    from rejoinder.openclaw.recording import Recorder
 
-    assert isinstance(access, Access)
-    assert isinstance(recorder, Recorder)
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
