@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, cast, get_args
@@ -106,8 +105,9 @@ def _timeout(value: object) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise AskArgumentError("timeout must be a number of seconds", field="timeout")
-    if not math.isfinite(value) or value <= 0:
+    if value <= 0 or value != value:
         raise AskArgumentError("timeout must be more than zero seconds", field="timeout")
+    # Compared before it is made a float: an integer may be too large for one.
     if value > MAX_TIMEOUT:
         raise AskArgumentError(f"timeout must be at most {MAX_TIMEOUT} seconds (a year)", field="timeout")
     return float(value)

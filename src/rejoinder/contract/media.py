@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict
 
 from rejoinder.contract.errors import AskArgumentError
+from rejoinder.contract.text import unstorable_text
 
 MediaKind = Literal["image", "link", "document", "video", "audio"]
 KINDS = ("image", "link", "document", "video", "audio")
@@ -70,6 +71,8 @@ def _check_item(raw: MediaItem | dict[str, Any], where: str) -> dict[str, Any]:
         raise AskArgumentError(f"{where}.kind must be one of {', '.join(KINDS)}", field=f"{where}.kind")
     if not isinstance(url, str) or not url:
         raise AskArgumentError(f"{where}.url must be a URL", field=f"{where}.url")
+    if reason := unstorable_text(url):
+        raise AskArgumentError(f"{where}.url cannot be stored: {reason}", field=f"{where}.url")
     _check_url(str(kind), url, f"{where}.url")
     result: dict[str, Any] = {"kind": kind, "url": url}
     for key, cap in (("caption", MAX_CAPTION), ("filename", MAX_FILENAME)):
@@ -80,6 +83,8 @@ def _check_item(raw: MediaItem | dict[str, Any], where: str) -> dict[str, Any]:
             raise AskArgumentError(
                 f"{where}.{key} must be text of at most {cap} characters", field=f"{where}.{key}"
             )
+        if reason := unstorable_text(value):
+            raise AskArgumentError(f"{where}.{key} cannot be stored: {reason}", field=f"{where}.{key}")
         result[key] = value
     if "filename" in result and kind != "document":
         raise AskArgumentError(f"{where}.filename goes with a document only", field=f"{where}.filename")
