@@ -271,3 +271,45 @@ async def test_a_reader_without_grants_sees_no_controls(live: Live, visit: Visit
     await expect(page.get_by_text("Your key may read this question")).to_be_visible()
     await expect(page.get_by_role("button", name="Yes")).to_have_count(0)
     assert not LOCAL_OWNER.restricted
+
+
+async def test_what_ends_elsewhere_is_marked_where_it_stands_and_counted(live: Live, visit: Visit) -> None:
+    first = await live.ask("First", answer_format="confirm", timeout=100)
+    await live.ask("Second", answer_format="confirm", timeout=200)
+    third = await live.ask("Third", answer_format="confirm", timeout=300)
+    page = await (await visit()).open(f"/inbox/{first.id}")
+    await expect(page).to_have_title("(3) First · Rejoinder")
+    await live.node.asks.answer(third.id, True, by=BOB, via="cli")
+    await expect(page.locator("#queue li.gone")).to_contain_text("no longer open")
+    await expect(page).to_have_title("(2) First · Rejoinder")
+    await expect(page.locator("#queue li")).to_have_count(3)
+    await expect(page.get_by_role("button", name="Yes")).to_be_visible()
+
+
+async def test_a_filtered_list_offers_only_what_it_lets_through(live: Live, visit: Visit) -> None:
+    await live.ask("Needle one", timeout=500)
+    page = await (await visit()).open("/inbox?q=needle")
+    await expect(page).to_have_title("(1) Inbox · Rejoinder")
+    await live.ask("Something else")
+    await expect(page).to_have_title("(2) Inbox · Rejoinder")
+    await expect(page.locator("#new-bar")).to_be_hidden()
+    await live.ask("Needle two")
+    await expect(page.get_by_role("button", name="1 new question: show")).to_be_visible()
+
+
+async def test_a_form_is_answered_on_a_phone_without_scripts(live: Live, visit: Visit) -> None:
+    asked = await live.ask("Fill in", answer_format="form", schema=FORM)
+    page = await (await visit(width=320, height=640, scripts=False)).open("/inbox")
+    await page.get_by_role("link", name="Fill in").click()
+    await expect(page).to_have_url(f"{live.url}/inbox/{asked.id}")
+    await page.get_by_label("Reviewer's e-mail").fill("a@example.com")
+    await page.get_by_label("Approve with changes").check()
+    await page.get_by_label("Deploy at", exact=True).fill("2030-07-01T10:30")
+    await page.get_by_role("button", name="Add another to Changes").click()
+    await page.get_by_label("Name").nth(0).fill("core")
+    await page.get_by_label("Name").nth(1).fill("docs")
+    await page.get_by_role("button", name="Remove Change 1").click()
+    await page.get_by_role("button", name="Send the answer").last.click()
+    await expect(page.locator(".outcome")).to_contain_text("You answered")
+    answer = await live.result()
+    assert (answer["at"], answer["items"]) == ("2030-07-01T10:30:00Z", [{"name": "docs"}])

@@ -123,12 +123,12 @@ class _Artist:
         filled = row_count(self._draft, one.name)
         fresh = self._added == one.name
         least = max(one.limits.get("min_items", 0), 1 if one.required else 0)
-        count = max(filled + fresh, min(least, 20))
+        count = max(filled, min(least, 20)) + fresh
         rows = []
         for index in range(count):
             row = self.draw(one.row(index))
             row.remove = one.row(index).remove_name
-            if fresh and index == filled:
+            if fresh and index == count - 1:
                 _focus_first(row)
             rows.append(row)
         return rows
