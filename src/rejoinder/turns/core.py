@@ -127,7 +127,7 @@ class Core:
             self._ask(session, "link")
 
     def _end(self, session: Session, run: Run) -> None:
-        if run.ended or run.continued:
+        if run.ended or run.ending or run.continued:
             return
         run.cut = False
         # A history that was asked for before this end may not have it yet.

@@ -205,9 +205,10 @@ class RunTable(Readings):
     def _changed(self, session: Session, payload: Payload) -> None:
         phase, run_id = payload.get("phase"), payload.get("runId")
         if phase == "start" and run_id:
+            known = session.newest(str(run_id))
             run = self._start(session, str(run_id))
             # The agent's own start stands right before this one, but for a heartbeat's run.
-            if not run.state.events and not self._after_gap:
+            if run is not known and not self._after_gap:
                 run.hidden = True
         active = payload.get("hasActiveRun")
         if active:

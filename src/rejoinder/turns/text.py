@@ -131,22 +131,23 @@ class TextFlow:
         said = text.strip()
         if not said:
             return
-        last = self._scopes[-1] if self._scopes else None
         rest = self._unseen(text)
         if rest is not None and not rest.strip():
             return
-        if last is not None:
-            have = last.text.strip()
-            if have.startswith(said):
-                return
-            if said.startswith(have) and (have or last.open):
-                self._set(last, text if text.startswith(last.text) else said, None, replace=True, sure=True)
-                return
-        if rest is not None:
+        told = [scope for scope in self._scopes if scope.text.strip()]
+        if rest is not None and len(told) > 1:
             self._set(
                 self._new(None, False, text, len(text) - len(rest)), text, None, replace=True, sure=True
             )
             return
+        last = told[-1] if told else None
+        if last is not None:
+            have = last.text.strip()
+            if have.startswith(said):
+                return
+            if said.startswith(have):
+                self._set(last, text if text.startswith(last.text) else said, None, replace=True, sure=True)
+                return
         if self._ends_with(said):
             return
         if last is not None and last.open and (doubted or self._guessed(last)):
