@@ -9,7 +9,7 @@
         await connection.drop(1008, "slow consumer")
         await gateway.restart()               # the same address, another boot
 
-`FakeGateway.playing(lines, connections)` tells what a recording holds instead, through its drops and restarts.
+`tests.playing_gateway.PlayingGateway` tells what a recording holds instead.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
-import itertools
 import json
 import uuid
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -31,7 +30,6 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
-from rejoinder.openclaw.recording import Line
 from tests.support import WITHIN
 
 TOKEN = "a-token-of-the-tests"
@@ -388,111 +386,6 @@ class FakeGateway:
         rows = self.sessions[start : start + size]
         more = start + size < len(self.sessions)
         return {"sessions": rows, "hasMore": more, "nextOffset": start + size if more else None}
-
-    @classmethod
-    def playing(
-        cls,
-        lines: Sequence[Line],
-        connections: Sequence[str],
-        *,
-        skip: frozenset[int] = frozenset(),
-        twice: frozenset[int] = frozenset(),
-    ) -> PlayingGateway:
-        """A Gateway that tells what the named connections of a recording were told, in its order.
-
-        skip, twice: the places of events (counted from 0 over all of them) that are lost, or come twice.
-        """
-        return PlayingGateway(lines, connections, skip, twice)
-
-
-class PlayingGateway(FakeGateway):
-    """Tells a recording to one client. `played` is set when nothing is left."""
-
-    def __init__(
-        self, lines: Sequence[Line], connections: Sequence[str], skip: frozenset[int], twice: frozenset[int]
-    ) -> None:
-        super().__init__()
-        self.played = asyncio.Event()
-        self.told = 0
-        self._lines = [line for line in lines if line.connection in connections]
-        self._methods = {
-            (line.connection, str(line.frame.get("id"))): line.frame
-            for line in lines
-            if line.direction == "out"
-        }
-        self._skip, self._twice = skip, twice
-        self._known: dict[tuple[str, str], Any] = {}
-        self._player: asyncio.Task[None] | None = None
-
-    async def start(self) -> None:
-        await super().start()
-        if self._player is None:
-            self._player = asyncio.get_running_loop().create_task(self._play())
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._player is not None:
-            self._player.cancel()
-            await asyncio.wait((self._player,))
-        await self.stop()
-        if self._player is not None and not self._player.cancelled():
-            self._player.result()
-
-    def reply(self, method: str, params: dict[str, Any]) -> Any:
-        if method == "sessions.subscribe":
-            return {"subscribed": True, "list": self._known.get(("sessions.list", ""), {"sessions": []})}
-        known = self._known.get((method, str(params.get("sessionKey") or "")))
-        return known if known is not None else super().reply(method, params)
-
-    async def _play(self) -> None:
-        count = itertools.count()
-        number = 1
-        connection: FakeConnection | None = None
-        last = max((place for place, line in enumerate(self._lines) if line.direction == "in"), default=0)
-        # What its client did at the end of the recording, ours does when it likes.
-        for line in self._lines[: last + 1]:
-            frame = line.frame
-            if line.direction == "out" or line.direction == "note":
-                continue
-            if line.direction == "closed":
-                if connection is not None:
-                    await connection.drop(int(frame.get("code") or 1006), str(frame.get("reason") or ""))
-                    connection, number = None, number + 1
-                continue
-            if frame.get("type") == "res":
-                self._learn(line)
-                continue
-            if frame.get("event") == "connect.challenge":
-                continue
-            if connection is None:
-                connection = await self.connected(number)
-            place = next(count)
-            if place in self._skip:
-                connection.skip()
-                continue
-            self.told += 1
-            told = connection.tell(str(frame["event"]), frame.get("payload") or {})
-            if place in self._twice:
-                connection.again(told)
-            if place % 200 == 0:
-                await connection.flushed()
-        if connection is not None:
-            await connection.flushed()
-        self.played.set()
-
-    def _learn(self, line: Line) -> None:
-        frame = line.frame
-        payload = frame.get("payload")
-        if not frame.get("ok") or not isinstance(payload, dict):
-            return
-        if payload.get("type") == "hello-ok":
-            self.boot_id = payload["server"]["bootId"]
-            return
-        asked = self._methods.get((line.connection, str(frame["id"])), {})
-        method = str(asked.get("method"))
-        if method == "sessions.subscribe":
-            method, payload = "sessions.list", payload.get("list") or {"sessions": []}
-        key = (asked.get("params") or {}).get("sessionKey") or ""
-        self._known[(method, str(key))] = payload
 
 
 def signature_holds(params: Payload, challenge: Payload) -> bool:

@@ -20,10 +20,11 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from rejoinder.openclaw.clock import Clock, SystemClock, within
-from rejoinder.openclaw.connection import CALL_SECONDS, Connection, Drop, LongCall, Tap
+from rejoinder.openclaw.connection import CALL_SECONDS, Connection, Drop, LongCall
 from rejoinder.openclaw.errors import CallFailed, GatewayError, NotConnected, Refused
 from rejoinder.openclaw.frames import Event, Payload, mapping
 from rejoinder.openclaw.handshake import Access, Hello
+from rejoinder.openclaw.opening import Tap
 from rejoinder.openclaw.sessions import Row, page
 from rejoinder.openclaw.streams import RunStream, Streams
 

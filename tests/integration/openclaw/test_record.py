@@ -17,7 +17,8 @@ from rejoinder.openclaw.handshake import READ, Access
 from rejoinder.openclaw.record import record
 from rejoinder.openclaw.recording import Line, Recorder, load, parse
 from rejoinder.openclaw.replay import as_json, replay
-from tests.fake_gateway import TOKEN, TOKEN_MISMATCH, FakeGateway, HandClock, PlayingGateway
+from tests.fake_gateway import TOKEN, TOKEN_MISMATCH, FakeGateway, HandClock
+from tests.playing_gateway import PlayingGateway
 from tests.support import assert_eventually
 
 FOLDER = Path("tests/fixtures/openclaw-2026.9.3")
@@ -55,7 +56,7 @@ async def recorded(gateway: PlayingGateway, **access: Any) -> tuple[list[Line], 
 @pytest.mark.parametrize("name", NAMES)
 async def test_a_recording_made_of_a_recording_gives_the_same_chats(name: str) -> None:
     lines = load(FOLDER / f"{name}.jsonl.gz")
-    async with FakeGateway.playing(lines, client_of(name)) as gateway:
+    async with PlayingGateway(lines, client_of(name)) as gateway:
         ours, text = await recorded(gateway)
     assert as_json(replay(ours))["chats"] == EXPECTED[name]
     assert TOKEN not in text
@@ -68,7 +69,7 @@ async def test_lost_and_doubled_frames_are_made_good_by_what_the_recorder_reads(
     places = range(len(lines))
     lost = frozenset(place for place in places if dice.random() < 0.15)
     twice = frozenset(place for place in places if dice.random() < 0.15)
-    async with FakeGateway.playing(lines, client_of(name), skip=lost, twice=twice) as gateway:
+    async with PlayingGateway(lines, client_of(name), skip=lost, twice=twice) as gateway:
         ours, _ = await recorded(gateway)
     found = as_json(replay(ours))["chats"]
     read = {line.frame["payload"]["sessionKey"] for line in ours if "messages" in _payload(line)}
@@ -104,7 +105,7 @@ async def test_a_refusal_is_recorded_and_raised() -> None:
 
 async def test_each_connection_has_a_name_of_its_own() -> None:
     lines = load(FOLDER / "r_sigkill.jsonl.gz")
-    async with FakeGateway.playing(lines, ["A1", "A2"]) as gateway:
+    async with PlayingGateway(lines, ["A1", "A2"]) as gateway:
         ours, _ = await recorded(gateway)
     assert {line.connection for line in ours} == {"1", "2"}
     closed = [line for line in ours if line.direction == "closed"]

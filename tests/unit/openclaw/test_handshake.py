@@ -20,10 +20,8 @@ from rejoinder.openclaw.handshake import (
     check_scopes,
     connect_params,
     gateway_url,
-    refusal,
-    refused_status,
-    unreachable,
 )
+from rejoinder.openclaw.refusals import refusal, refused_status, unreachable
 from tests.fake_gateway import (
     BAD_SIGNATURE,
     ORIGIN,
