@@ -185,7 +185,9 @@ class Questions:
         return [to_question(row) for row in rows]
 
     async def count(self, *, audience: str | None, cap: int) -> int:
-        return int(await self._db.value(_sql.count, audience, cap))
+        if audience is None:
+            return int(await self._db.value(_sql.count, cap))
+        return int(await self._db.value(_sql.count_of, cap, audience))
 
     async def search(
         self,
