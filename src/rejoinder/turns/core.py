@@ -24,6 +24,7 @@ class Session:
     session_id: str | None = None
     runs: list[Run] = field(default_factory=list)
     queued: set[str] = field(default_factory=set)
+    steered: set[str] = field(default_factory=set)
     waiting: str | None = None
     reading: bool = False
     stale: bool = False

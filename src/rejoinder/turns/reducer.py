@@ -80,6 +80,7 @@ class Reducer:
         self._text = TextFlow(self._new_text, self._set_text)
         self._thought = TextFlow(self._new_thought, self._set_text, hold=False)
         self._cards: dict[str, Card] = {}
+        self._used: set[str] = set()
         self._results: dict[str, int | None] = {}
         self._borrowed: dict[str, str] = {}
 
@@ -258,14 +259,14 @@ class Reducer:
     def _start(self, call: str | None, name: object, arguments: object, seq: int | None) -> Card:
         self._count += 1
         known = call or f"call_{self._prefix}{self._count}"
-        unique = known if all(not isinstance(i, Card) or i.call_id != known for i in self.items) else None
         card = Card(
             id=f"{self._prefix}tool_{self._count}",
-            call_id=unique or f"{known}#{self._count}",
+            call_id=known if known not in self._used else f"{known}#{self._count}",
             name=str(name or "tool"),
             arguments=arguments_text(arguments),
         )
         self._cards[known] = card
+        self._used.add(card.call_id)
         # Text that came first stands first: held text is shown before the card is put at the end.
         self._text.close(card, seq)
         self._thought.close(card, seq)

@@ -14,13 +14,16 @@ _LONGEST = max(map(len, SENTINELS))
 
 def is_sentinel(text: str) -> bool:
     """Whether the text is nothing but a sentinel, whatever its case and the blanks around it."""
-    return text.strip().lower() in _LOWER
+    line = text.strip()
+    return len(line) <= _LONGEST and line.lower() in _LOWER
 
 
 def may_become_sentinel(text: str) -> bool:
     """Whether the text is a sentinel or the beginning of one. Blank text is neither."""
-    line = text.strip().lower()
-    return bool(line) and len(line) <= _LONGEST and any(word.startswith(line) for word in _LOWER)
+    line = text.strip()
+    if not line or len(line) > _LONGEST:
+        return False
+    return any(word.startswith(line.lower()) for word in _LOWER)
 
 
 def held_from(text: str) -> int:
@@ -30,7 +33,7 @@ def held_from(text: str) -> int:
     """
     body = text.rstrip()
     start = body.rfind("\n") + 1
-    if not may_become_sentinel(body[start:]):
+    if len(body) - start > _LONGEST + 8 or not may_become_sentinel(body[start:]):
         return len(text)
     return len(body[:start].rstrip())
 

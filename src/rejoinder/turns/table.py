@@ -158,8 +158,9 @@ class RunTable(Readings):
         if event == "chat" and _is_bare(payload) and (run is None or not run.state.events):
             if run is not None:
                 session.runs.remove(run)
-            session.queued.add(run_id)
-            self._out.append(Queued(session.key, run_id))
+            if run_id not in session.steered:
+                session.queued.add(run_id)
+                self._out.append(Queued(session.key, run_id))
             return
         data = payload.get("data") or {}
         if run is not None and event != "session.tool" and not payload.get("isHeartbeat"):
@@ -266,8 +267,9 @@ class RunTable(Readings):
         if into is not None:
             if session.waiting == asked:
                 session.waiting = None
-            if asked in session.queued or session.newest(asked) is None:
-                session.queued.discard(asked)
+            session.queued.discard(asked)
+            if asked not in session.steered:
+                session.steered.add(asked)
                 self._out.append(Steered(session.key, asked, into))
             return
         run = session.newest(asked) or next(
