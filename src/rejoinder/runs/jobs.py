@@ -183,7 +183,14 @@ class Jobs:
             linked_to=run.trace,
         ):
             driving = asyncio.create_task(
-                self._driver.drive(tool, asker, arguments, code, attempt=run.starts + 1, returned=returned)
+                self._driver.drive(
+                    tool,
+                    asker,
+                    arguments,
+                    code,
+                    attempt=_attempt(run, questions is not None),
+                    returned=returned,
+                )
             )
             self._driving.add(driving)
             driving.add_done_callback(self._driving.discard)
@@ -212,7 +219,7 @@ class Jobs:
         public = public_error(error, run.id)
         # A park taken down under a run that still goes on is its process' fault: it was taken for dead meanwhile.
         author_fault = not isinstance(error, RejoinderError) or isinstance(error, ParkRunTakenDownError)
-        starts = run.starts + 1 if not resumed or run.state == "running" else 1
+        starts = _attempt(run, resumed)
         if author_fault and tool.idempotent and starts < self._settings.rejoinder_run_max_starts:
             if not await patiently(lambda: self._runs.release(run.id, epoch, stored_error(public))):
                 raise self._not_ours()
@@ -273,6 +280,11 @@ class Jobs:
         return timedelta(seconds=min(seconds, settings.rejoinder_run_retry_cap_seconds))
 
 
+def _attempt(run: Run, resumed: bool) -> int:
+    """1 for the first time that this phase's code is entered, as the run was read before it was entered."""
+    return run.starts + 1 if not resumed or run.state == "running" else 1
+
+
 def _given(run: Run, questions: list[Question]) -> dict[str, Any]:
     answers = {q.id: AskAnswer(q.answer if q.state == "answered" else expiry_marker()) for q in questions}
     first = questions[0].id
@@ -282,5 +294,5 @@ def _given(run: Run, questions: list[Question]) -> dict[str, Any]:
         "answers": answers,
         "arguments": run.arguments or {},
         "run_id": run.id,
-        "attempt": run.starts + 1 if run.state == "running" else 1,
+        "attempt": _attempt(run, True),
     }

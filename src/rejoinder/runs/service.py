@@ -202,7 +202,7 @@ class RunService:
     async def discard(self, run_id: UUID, *, by: Identity) -> None:
         """Take a held run off the operator's list; it stays as it ended."""
         await self.get(run_id, by=by)
-        if not await self._runs.discard(run_id):
+        if not await self._runs.discard(run_id, by.name):
             raise RunConflictError("The run is not held, so there is nothing to discard.")
 
     async def _keep(self, asker: Asker, state: RunState, result: Any, error: dict[str, Any] | None) -> None:

@@ -158,8 +158,8 @@ class Runs:
         status: Literal["queued", "conflict", "unknown"] = await self._db.value(_sql.retry, identifier, by)
         return status
 
-    async def discard(self, identifier: UUID) -> bool:
-        return await self._db.value(_sql.discard, identifier) is not None
+    async def discard(self, identifier: UUID, by: str) -> bool:
+        return await self._db.value(_sql.discard, identifier, by) is not None
 
     async def run_of_park(self, park_id: UUID) -> UUID | None:
         row = await self._db.row(_sql.resume_of, park_id)

@@ -44,7 +44,8 @@ SELECT rejoinder.release_run_v1($1, $2, $3);
 SELECT rejoinder.retry_run_v1($1, $2);
 
 -- name: discard
-UPDATE rejoinder.run SET held = false WHERE id = $1 AND held RETURNING id;
+WITH gone AS (UPDATE rejoinder.run SET held = false WHERE id = $1 AND held RETURNING id)
+INSERT INTO rejoinder.event (kind, run_id, actor) SELECT 'run.discarded', id, $2 FROM gone RETURNING run_id;
 
 -- name: resume_of
 SELECT s.run_id, s.finished_at FROM rejoinder.resume s WHERE s.park_id = $1;
