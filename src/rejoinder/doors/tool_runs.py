@@ -55,7 +55,9 @@ class RunWatch:
                 if run.state in SETTLED or left <= 0:
                     return run
                 try:
-                    await asyncio.wait_for(changed.wait(), min(left, floor))
+                    # Not wait_for: on Python 3.11 it loses a cancellation that comes together with the event.
+                    async with asyncio.timeout(min(left, floor)):
+                        await changed.wait()
                 except TimeoutError:
                     pass
         finally:

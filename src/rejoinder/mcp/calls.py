@@ -189,7 +189,9 @@ class Calls:
                 except NotReadyError:
                     log.warning("the database is away; the run is read again", run_id=str(run_id))
                 try:
-                    await asyncio.wait_for(woken.wait(), self._node.settings.rejoinder_poll_seconds)
+                    # Not wait_for: on Python 3.11 it loses a cancellation that comes together with the event.
+                    async with asyncio.timeout(self._node.settings.rejoinder_poll_seconds):
+                        await woken.wait()
                 except TimeoutError:
                     pass
         finally:
