@@ -126,6 +126,7 @@ class _Connection:
     seq: int | None = None
     greeted: str | None = None
     heard: Counter[str] = field(default_factory=Counter)
+    numbers: dict[int, str] = field(default_factory=dict)
 
 
 class _Player:
@@ -172,15 +173,16 @@ class _Player:
         if event.name == "connect.challenge":
             self._connections[name] = _Connection(heard=self._connection(name).heard)
             return
-        connection = self._connection(name)
+        connection, mark = self._connection(name), _fingerprint(event)
         if event.seq is not None:
+            if connection.numbers.get(event.seq) == mark:
+                return  # the very same frame
             last, connection.seq = connection.seq, event.seq
-            if last is not None and event.seq <= last:
-                connection.seq = last
-                return
-            if last is not None and event.seq > last + 1:
+            # A number that was there before with other words is a new connection's, whose beginning was left out.
+            connection.numbers = connection.numbers if event.seq not in connection.numbers else {}
+            connection.numbers[event.seq] = mark
+            if last is not None and event.seq != last + 1:
                 self._feed(Gap())
-        mark = _fingerprint(event)
         connection.heard[mark] += 1
         if connection.heard[mark] <= self._known[mark]:
             return

@@ -17,6 +17,7 @@ from typing import Any
 from rejoinder.turns.items import Card, Item, Text, Thought, cards_of, copy_of, output_items, text_of
 from rejoinder.turns.reducer import Reducer
 from rejoinder.turns.sentinels import may_become_sentinel
+from rejoinder.turns.shortened import mended
 from rejoinder.turns.transcript import Row, is_closed, items_of, says_only_the_end
 
 
@@ -66,7 +67,7 @@ def finish(rows: Sequence[Row], state: Reducer | None, *, continued: bool = Fals
     if state is not None:
         state.close()
         live = [copy_of(item) for item in state.items if isinstance(item, Card) or item.text.strip()]
-    told = items_of(rows, prefix=prefix)
+    told = mended(items_of(rows, prefix=prefix), live)
     cut = False
     if not rows:
         items = _without_cut_sentinel(live) if state is not None and state.gapped else live

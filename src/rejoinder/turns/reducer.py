@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from rejoinder.turns.items import Card, Item, Text, Thought, arguments_text, copy_of, result_text
+from rejoinder.turns.shortened import beginning
 from rejoinder.turns.text import TextFlow
 from rejoinder.turns.transcript import blocks_of, is_input
 
@@ -220,7 +221,7 @@ class Reducer:
                 if str(block["id"]) not in self._cards:
                     self._start(str(block["id"]), block.get("name"), block.get("arguments"), None)
             elif block.get("type") == "text":
-                self._text.tell(str(block.get("text") or ""), doubted=self.gapped)
+                self._text.tell(beginning(str(block.get("text") or "")), doubted=self.gapped)
 
     def _tool(self, data: Payload, seq: int | None) -> None:
         phase = data.get("phase")

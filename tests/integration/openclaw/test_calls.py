@@ -216,3 +216,36 @@ async def test_a_history_is_read_to_its_beginning_and_names_the_run_in_flight(
         assert found.session.has_active_run
         newest = await read_history(client, KEY, limit=2, pages=1)
         assert list(newest.rows) == rows[-2:]
+
+
+async def test_texts_that_the_gateway_cut_are_read_in_full(gateway: FakeGateway, clock: HandClock) -> None:
+    whole = "a long answer " * 50_000
+    cut = {
+        "role": "assistant",
+        "content": [{"type": "text", "text": whole[:500_000] + "\n...(truncated)..."}],
+        "__openclaw": {"id": "m1", "runId": "r"},
+    }
+    lost = {**cut, "__openclaw": {"id": "m2", "runId": "r"}}
+    asked: list[dict[str, Any]] = []
+
+    def history(params: dict[str, Any]) -> Any:
+        asked.append(params)
+        return {"sessionKey": KEY, "messages": [cut, lost]}
+
+    def message(params: dict[str, Any]) -> Any:
+        if params["messageId"] == "m2":
+            return {"ok": False, "unavailableReason": "oversized"}
+        return {"ok": True, "message": {**cut, "content": [{"type": "text", "text": whole}]}}
+
+    gateway.handlers["chat.history"] = history
+    gateway.handlers["chat.message.get"] = message
+    async with client_of(gateway, clock) as client:
+        await client.ready(10)
+        found = await read_history(client, KEY)
+        assert found.rows[0]["content"][0]["text"] == whole
+        assert found.rows[0]["__openclaw"] == cut["__openclaw"]
+        assert found.rows[1] == lost
+        assert asked[0]["maxChars"] == 500_000
+        # A Gateway that does not know the call.
+        del gateway.handlers["chat.message.get"]
+        assert list((await read_history(client, KEY)).rows) == [cut, lost]
