@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from rejoinder.turns.items import Card, Item, Text, Thought
+from rejoinder.turns.items import Card, Text, Thought
 from rejoinder.turns.sentinels import held_from, without_sentinel
 
 
@@ -289,6 +289,3 @@ def _common(one: str, other: str) -> int:
         else:
             high = middle - 1
     return low
-
-
-__all__ = ["Item", "Part", "Scope", "Source", "TextFlow"]
