@@ -3,11 +3,12 @@ INSERT INTO rejoinder.event (kind, interaction_id, group_id, run_id, audience, a
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9);
 
 -- name: since
--- Events that every reader is sure to see in this order: below the oldest transaction that still runs.
+-- Events that every reader is sure to see in this order: below the oldest transaction that still runs. The order is
+-- spelled with the table's name: the plain one is the column of the result, which no index knows.
 SELECT seq, xid::text::bigint AS xid, at, kind, interaction_id, group_id, run_id, audience, actor, via, reason, detail
   FROM rejoinder.event
  WHERE (xid, seq) > ($1::text::xid8, $2) AND xid < pg_snapshot_xmin(pg_current_snapshot())
- ORDER BY xid, seq LIMIT $3;
+ ORDER BY event.xid, event.seq LIMIT $3;
 
 -- name: unseen
 -- How old the oldest event is that a still running transaction holds back, in seconds; no row where none is.

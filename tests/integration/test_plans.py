@@ -1,0 +1,32 @@
+"""What must be read in the order of an index is: a sort would read all that is left, each time, however much it is."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from rejoinder.store.database import Database
+from rejoinder.store.questions import FIRST
+from rejoinder.store.sql import sql
+
+QUERIES = {
+    "events.since": (sql("events").since, ("0", 0, 500)),
+    "events.unseen": (sql("events").unseen, ("0", 0)),
+    "questions.page": (sql("questions").page.replace("{columns}", "*"), (*FIRST, None, 50, 0)),
+    "questions.page_of": (sql("questions").page_of.replace("{columns}", "*"), (*FIRST, "ann", 50, 0)),
+    "questions.count": (sql("questions").count, (10_000,)),
+    "questions.count_of": (sql("questions").count_of, (10_000, "ann")),
+    "questions.next_deadline": (sql("questions").next_deadline, ()),
+}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+async def test_it_follows_an_index(database: Database, name: str) -> None:
+    query, arguments = QUERIES[name]
+    async with database.transaction() as connection:
+        # An empty table would be read whole. A sort that the index cannot spare is planned all the same.
+        await connection.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off")
+        plan = "\n".join(row[0] for row in await connection.fetch(f"EXPLAIN {query}", *arguments))
+    assert "Sort" not in plan, plan
+    assert re.search(r"Index (Only )?Scan using (event_order|question_pending)", plan), plan
