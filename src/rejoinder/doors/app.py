@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import Any
 
 from fastapi import FastAPI
 from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
@@ -39,10 +38,11 @@ class Application(FastAPI):
         # The framework's own layers answer errors and limit bodies, which ours does.
         return AsyncExitStackMiddleware(self.router)
 
-    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Any:
+    # Servers look whether this is a coroutine function, to know which generation of the interface it is.
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         assert self._outer is not None
         scope["app"] = self
-        return self._outer(scope, receive, send)
+        await self._outer(scope, receive, send)
 
 
 def create_app(node: Node, *, lifespan: Lifespan | None = None) -> FastAPI:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+import uvicorn
 
 from rejoinder.contract.errors import InteractionCancelledError
 from rejoinder.runs.ask import ask
@@ -197,6 +198,14 @@ async def test_a_tool_that_outlives_its_cancelling_does_not_break_the_connection
         await e.owner.post(f"/api/interactions/{asked.id}/cancel")
         assert (await asked.call).json()["data"]["result"] == "withdrawn"
         assert (await e.owner.get("/health")).status_code == 200
+
+
+async def test_any_server_takes_it_for_what_it_is(database_url: str) -> None:
+    async with edge(database_url) as e:
+        assert uvicorn.Config(e.app).app is e.app
+        config = uvicorn.Config(e.app, log_config=None)
+        config.load()
+        assert config.interface == "asgi3"
 
 
 async def test_the_run_acts_as_its_caller(database_url: str) -> None:
