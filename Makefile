@@ -20,7 +20,7 @@ help:
 	@echo "make test    run the tests; make test ARGS=tests/unit runs some of them"
 	@echo "make check   linters, types, import rules, and that the lock fits pyproject.toml"
 	@echo "make live    tests in a real browser (Debian's chromium)"
-	@echo "make bench   the measurements of docs/benchmarks"
+	@echo "make bench   measure everything that docs/reference/performance.md tells"
 	@echo "make package build the wheel and the source archive into dist/"
 	@echo "make lock    pin the dependencies anew after a change (UPGRADE=1 takes newer versions)"
 	@echo "make clean   remove caches and built files; make distclean removes $(VENV) too. Neither touches $(DATA)"
@@ -48,9 +48,16 @@ live: setup-test
 	@sh tests/live/browser.sh
 	@$(BIN)/python -m pytest tests/live $(ARGS)
 
+# What Rejoinder is measured beside lives in an environment of its own.
 bench: setup-test
-	@$(MAKE) -s $(VENV)/.bench
+	@[ -x .venv-bench/bin/python ] || $(BIN)/python -m venv .venv-bench
+	@$(MAKE) -s .venv-bench/.bench
 	@$(BIN)/python -m bench $(ARGS)
+
+.venv-bench/.bench: requirements/bench.txt
+	@echo "Installing what Rejoinder is measured beside"
+	@.venv-bench/bin/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes -r $<
+	@touch $@
 
 package: setup
 	@rm -rf dist
@@ -79,7 +86,7 @@ $(VENV)/.run: requirements/run.txt requirements/build.txt pyproject.toml
 	@$(BIN)/python -m compileall -q src
 	@touch $@
 
-$(VENV)/.test $(VENV)/.check $(VENV)/.live $(VENV)/.bench: $(VENV)/.%: requirements/%.txt
+$(VENV)/.test $(VENV)/.check $(VENV)/.live: $(VENV)/.%: requirements/%.txt
 	@echo "Installing what 'make $*' needs"
 	@$(INSTALL) -r $<
 	@touch $@
@@ -95,4 +102,4 @@ clean:
 	find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean
-	rm -rf $(VENV) .venv-lock
+	rm -rf $(VENV) .venv-lock .venv-bench

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import importlib
 import os
 import platform
@@ -74,7 +73,11 @@ def conditions() -> dict[str, Any]:
     from importlib.metadata import version
 
     model = next(
-        (line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")),
+        (
+            line.partition(":")[2].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ),
         platform.machine(),
     )
     return {
@@ -89,11 +92,20 @@ def conditions() -> dict[str, Any]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", default=bool(os.environ.get("QUICK")), help="smaller sizes: under two minutes")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        default=bool(os.environ.get("QUICK")),
+        help="smaller sizes: under two minutes",
+    )
     parser.add_argument("--strict", action="store_true", help="end with 1 where a budget is not met")
-    parser.add_argument("--only", nargs="+", choices=ROWS, metavar="ROW", help="some rows: " + ", ".join(ROWS))
+    parser.add_argument(
+        "--only", nargs="+", choices=ROWS, metavar="ROW", help="some rows: " + ", ".join(ROWS)
+    )
     parser.add_argument("--alone", action="store_true", help="leave out what one would pick instead")
-    parser.add_argument("--render", action="store_true", help="draw the page from the last figures, measuring nothing")
+    parser.add_argument(
+        "--render", action="store_true", help="draw the page from the last figures, measuring nothing"
+    )
     given = parser.parse_args()
     from bench import render
 

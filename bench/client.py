@@ -73,7 +73,11 @@ class Connection(asyncio.Protocol):
         payload = b"" if body is None else orjson.dumps(body)
         kind = b"" if body is None else b"content-type: application/json\r\n"
         return self.send_bytes(
-            f"{method} {path}".encode() + self._head + kind + b"content-length: %d\r\n\r\n" % len(payload) + payload
+            f"{method} {path}".encode()
+            + self._head
+            + kind
+            + b"content-length: %d\r\n\r\n" % len(payload)
+            + payload
         )
 
     def send_bytes(self, request: bytes) -> asyncio.Future[Reply]:

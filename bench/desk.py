@@ -82,7 +82,9 @@ class Desk:
         """Call the tool that blocks; the future is the end of the call."""
         return connection.post("/api/run-tool", {"tool_name": "review", "arguments": {"refund": refund}})
 
-    async def ask_all(self, callers: list[Connection], refunds: list[str]) -> tuple[list[asyncio.Future[Reply]], list[str]]:
+    async def ask_all(
+        self, callers: list[Connection], refunds: list[str]
+    ) -> tuple[list[asyncio.Future[Reply]], list[str]]:
         """Block each caller on its question: ``(the calls, the ids)``. A hundred at a time, since the stream tells a
         flood as one reset."""
         calls: list[asyncio.Future[Reply]] = []
@@ -109,7 +111,9 @@ class Desk:
     async def start_parking(self, connection: Connection, refund: str) -> None:
         """Start a background run that parks; waits its turn where the deployment is busy."""
         while True:
-            reply = await connection.post("/api/tool-runs", {"tool_name": "park", "arguments": {"refund": refund}})
+            reply = await connection.post(
+                "/api/tool-runs", {"tool_name": "park", "arguments": {"refund": refund}}
+            )
             if reply.status not in (429, 503):
                 expect(reply, 202)
                 return

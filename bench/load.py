@@ -60,7 +60,9 @@ async def parked(url: str, first: int, last: int, due_in: timedelta) -> None:
             await connection.execute(STATEMENT, begin, min(begin + BATCH - 1, last), payload, due)
         for index in indexes:
             await connection.execute(index["make"])
-        await connection.execute("VACUUM (ANALYZE) rejoinder.run, rejoinder.park, rejoinder.question, rejoinder.event")
+        await connection.execute(
+            "VACUUM (ANALYZE) rejoinder.run, rejoinder.park, rejoinder.question, rejoinder.event"
+        )
     finally:
         await connection.close()
 

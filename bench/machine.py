@@ -204,13 +204,21 @@ class Bed:
     @asynccontextmanager
     async def flush_of_5_ms(self) -> AsyncIterator[None]:
         """Every commit waits 5 ms before it flushes: the embedded server's disk here is quicker than a cloud's."""
-        await self.admin("ALTER SYSTEM SET commit_delay = 5000", "ALTER SYSTEM SET commit_siblings = 0", "SELECT pg_reload_conf()")
+        await self.admin(
+            "ALTER SYSTEM SET commit_delay = 5000",
+            "ALTER SYSTEM SET commit_siblings = 0",
+            "SELECT pg_reload_conf()",
+        )
         self.slow_disk = True
         try:
             yield
         finally:
             self.slow_disk = False
-            await self.admin("ALTER SYSTEM RESET commit_delay", "ALTER SYSTEM RESET commit_siblings", "SELECT pg_reload_conf()")
+            await self.admin(
+                "ALTER SYSTEM RESET commit_delay",
+                "ALTER SYSTEM RESET commit_siblings",
+                "SELECT pg_reload_conf()",
+            )
 
     async def restart(self) -> float:
         """Stop Postgres under everybody's feet and start it again; returns the moment at which it was up."""
@@ -270,7 +278,9 @@ async def owner_key(url: str) -> str:
     await database.open()
     try:
         access = Access(database, Events(database), Signals(database, lock_key=None), settings)
-        _, secret = await access.create_key(name=f"bench-{time.time_ns()}", grants=["read", "write", "admin"], by=LOCAL_OWNER)
+        _, secret = await access.create_key(
+            name=f"bench-{time.time_ns()}", grants=["read", "write", "admin"], by=LOCAL_OWNER
+        )
         return secret
     finally:
         await database.close()
@@ -281,7 +291,9 @@ async def worker_ready(url: str, count: int = 1) -> None:
     connection = await asyncpg.connect(url)
     try:
         while (
-            await connection.fetchval("SELECT count(*) FROM rejoinder.process WHERE kind = 'worker' AND ended_at IS NULL")
+            await connection.fetchval(
+                "SELECT count(*) FROM rejoinder.process WHERE kind = 'worker' AND ended_at IS NULL"
+            )
             < count
         ):
             await asyncio.sleep(0.02)

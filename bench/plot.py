@@ -44,7 +44,8 @@ def draw(panels: list[Panel]) -> str:
         y += height + SPACE
     # The words carry the figures for whoever does not see the picture.
     told = ". ".join(
-        f"{panel.title}: " + ", ".join(f"{bar.name} {_label(bar, panel.unit)}" for bar in panel.bars) for panel in panels
+        f"{panel.title}: " + ", ".join(f"{bar.name} {_label(bar, panel.unit)}" for bar in panel.bars)
+        for panel in panels
     )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y}" role="img">\n<title>{escape(told)}</title>\n'

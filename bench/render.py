@@ -59,7 +59,14 @@ def _table(lines: list[dict[str, Any]]) -> str:
     for line in lines:
         verdict = {True: " ✓", False: " ✗ not met", None: ""}[line["met"]]
         rows.append(
-            (line["what"], f"**{line['ours']}**", line["budget"] + verdict, line["floor"], line["dbos"], line["langgraph"])
+            (
+                line["what"],
+                f"**{line['ours']}**",
+                line["budget"] + verdict,
+                line["floor"],
+                line["dbos"],
+                line["langgraph"],
+            )
         )
     return "\n".join("| " + " | ".join(cell or " " for cell in row) + " |" for row in rows)
 
@@ -80,7 +87,11 @@ def _picture(files: dict[str, Any]) -> str:
                 "ms",
             )
         )
-        rates = [("Rejoinder", burst), ("LangGraph", others["langgraph"]["burst"]), ("DBOS", others["dbos"]["burst"])]
+        rates = [
+            ("Rejoinder", burst),
+            ("LangGraph", others["langgraph"]["burst"]),
+            ("DBOS", others["dbos"]["burst"]),
+        ]
         rates += [("plain SQL", others["floor"]["burst"])]
         panels.append(
             Panel(

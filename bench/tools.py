@@ -25,7 +25,9 @@ ANSWER: dict[str, Any] = {"approve": True, "amount": 120.5, "currency": "EUR", "
 @tool
 async def review(refund: str, timeout: float = 600) -> Any:
     """Ask for a decision on a refund and wait for it."""
-    asked = await ask(f"Refund {refund}?", answer_format="form", schema=SCHEMA, group_id=refund, timeout=timeout)
+    asked = await ask(
+        f"Refund {refund}?", answer_format="form", schema=SCHEMA, group_id=refund, timeout=timeout
+    )
     return asked.answer
 
 

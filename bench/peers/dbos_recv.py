@@ -11,8 +11,9 @@ import sys
 import time
 from typing import Any
 
-from bench.stats import spread
 from dbos import DBOS, DBOSConfig
+
+from bench.stats import spread
 
 ANSWER = {"approve": True, "amount": 120.5, "currency": "EUR", "note": "checked"}
 
@@ -28,7 +29,7 @@ async def main(url: str, one: int, burst: int, held: int) -> dict[str, Any]:
     config: DBOSConfig = {"name": "bench", "system_database_url": url, "log_level": "ERROR"}
     DBOS(config=config)
 
-    @DBOS.workflow()
+    @DBOS.workflow()  # type: ignore[untyped-decorator]
     async def refund() -> float:
         answer = await DBOS.recv_async("answer", timeout_seconds=600)
         assert answer == ANSWER
@@ -67,13 +68,15 @@ async def main(url: str, one: int, burst: int, held: int) -> dict[str, Any]:
             *(DBOS.send_async(h.workflow_id, ANSWER, "answer") for h in handles), return_exceptions=True
         )
         answered = time.perf_counter() - began
-        ended = await asyncio.gather(*(h.get_result(polling_interval_sec=0.2) for h in handles), return_exceptions=True)
+        ended = await asyncio.gather(
+            *(h.get_result(polling_interval_sec=0.2) for h in handles), return_exceptions=True
+        )
         errors = sum(isinstance(r, BaseException) for r in [*sent, *ended])
         return [r - began for r in ended if isinstance(r, float)], answered, errors
 
     handles, _, _ = await many(burst)
     woken, answered, errors = await answer_all(handles)
-    result = {
+    result: dict[str, Any] = {
         "one": spread(alone),
         "cpu_ms": round(cpu_alone * 1000, 3),
         "burst": {"woken": spread(woken), "answers_per_s": round(burst / answered, 1), "errors": errors},
@@ -83,7 +86,9 @@ async def main(url: str, one: int, burst: int, held: int) -> dict[str, Any]:
         result["held"] = {"n": held, "kib_each": round(kib, 1), "threads": threads}
         cpu, start = time.process_time(), time.perf_counter()
         await asyncio.sleep(2)
-        result["held"]["idle_cpu_percent"] = round((time.process_time() - cpu) / (time.perf_counter() - start) * 100, 1)
+        result["held"]["idle_cpu_percent"] = round(
+            (time.process_time() - cpu) / (time.perf_counter() - start) * 100, 1
+        )
     print(json.dumps(result), flush=True)
     # Waiting workflows would hold a clean end back; they are rows and may stay.
     os._exit(0)

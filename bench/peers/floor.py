@@ -47,7 +47,9 @@ class Desk:
             state = await connection.fetchval("SELECT state FROM question WHERE id = $1 FOR UPDATE", number)
             assert state == "pending"
             await connection.execute(
-                "UPDATE question SET state = 'answered', answer = $2, answered_at = now() WHERE id = $1", number, ANSWER
+                "UPDATE question SET state = 'answered', answer = $2, answered_at = now() WHERE id = $1",
+                number,
+                ANSWER,
             )
             await connection.execute("SELECT pg_notify('answered', $1)", str(number))
 

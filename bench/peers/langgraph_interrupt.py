@@ -14,12 +14,13 @@ import sys
 import time
 from typing import Any, TypedDict
 
-from bench.stats import spread
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, interrupt
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
+
+from bench.stats import spread
 
 ANSWER = {"approve": True, "amount": 120.5, "currency": "EUR", "note": "checked"}
 #: When the code after each interrupt ran, by thread.
@@ -44,10 +45,14 @@ def thread(name: str) -> Any:
 
 async def main(url: str, one: int, burst: int, parked: int) -> dict[str, Any]:
     pool = AsyncConnectionPool(
-        url, min_size=8, max_size=8, open=False, kwargs={"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
+        url,
+        min_size=8,
+        max_size=8,
+        open=False,
+        kwargs={"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row},
     )
     await pool.open(wait=True)
-    saver = AsyncPostgresSaver(pool)  # type: ignore[arg-type]
+    saver = AsyncPostgresSaver(pool)
     await saver.setup()
     builder = StateGraph(State)
     builder.add_node("decide", decide)
@@ -103,7 +108,9 @@ async def main(url: str, one: int, burst: int, parked: int) -> dict[str, Any]:
 
 async def size(pool: Any) -> int:
     async with pool.connection() as connection:
-        row = await (await connection.execute("SELECT pg_database_size(current_database()) AS bytes")).fetchone()
+        row = await (
+            await connection.execute("SELECT pg_database_size(current_database()) AS bytes")
+        ).fetchone()
         return int(row["bytes"])
 
 

@@ -16,7 +16,6 @@ from bench.lines import Line, ms, spread_text
 from bench.machine import ROOT, Bed, Process, environment
 from bench.stats import median, spread
 
-WAYS = ("floor", "dbos", "langgraph")
 AT_ONCE = 500
 
 
@@ -78,7 +77,9 @@ def _cpu(ours: dict[str, Any], busy: dict[str, Any], others: dict[str, Any]) -> 
             f"{alone:.2f}",
             "≤ 3.0",
             alone <= 3.0,
-            **{way: told(others, way, lambda o: f"{o['cpu_ms']:.2f}") for way in WAYS},
+            floor=told(others, "floor", lambda o: f"{o['cpu_ms']:.2f}"),
+            dbos=told(others, "dbos", lambda o: f"{o['cpu_ms']:.2f}"),
+            langgraph=told(others, "langgraph", lambda o: f"{o['cpu_ms']:.2f}"),
             raw=ours["cpu"],
         ),
         Line(
@@ -99,7 +100,9 @@ def _burst_rate(bed: Bed, burst: dict[str, Any], others: dict[str, Any]) -> Line
         _rate(burst),
         f"≥ {wanted}/s, 0 errors",
         burst["answers_per_s"] >= wanted and burst["errors"] == 0,
-        **{way: told(others, way, lambda o: _rate(o["burst"])) for way in WAYS},
+        floor=told(others, "floor", lambda o: _rate(o["burst"])),
+        dbos=told(others, "dbos", lambda o: _rate(o["burst"])),
+        langgraph=told(others, "langgraph", lambda o: _rate(o["burst"])),
         raw=burst,
     )
 
@@ -110,7 +113,9 @@ def _burst_last(bed: Bed, burst: dict[str, Any], others: dict[str, Any]) -> Line
         _last(burst),
         "" if bed.slow_disk else "last < 600",
         None if bed.slow_disk else burst["woken"]["max"] < 600,
-        **{way: told(others, way, lambda o: _last(o["burst"])) for way in WAYS},
+        floor=told(others, "floor", lambda o: _last(o["burst"])),
+        dbos=told(others, "dbos", lambda o: _last(o["burst"])),
+        langgraph=told(others, "langgraph", lambda o: _last(o["burst"])),
     )
 
 
@@ -137,7 +142,9 @@ async def peers(bed: Bed) -> dict[str, Any]:
     async with bed.database(empty=True) as url:
         found["dbos"] = await bed.peer("dbos_recv", url, one, str(AT_ONCE), "0" if bed.slow_disk else "500")
     async with bed.database(empty=True) as url:
-        found["langgraph"] = await bed.peer("langgraph_interrupt", url, one, str(AT_ONCE), "0" if bed.slow_disk else "300")
+        found["langgraph"] = await bed.peer(
+            "langgraph_interrupt", url, one, str(AT_ONCE), "0" if bed.slow_disk else "300"
+        )
     return found
 
 
@@ -178,7 +185,7 @@ async def many_in_flight(bed: Bed, server: Process, desk: Desk) -> dict[str, Any
 async def all_at_once(desk: Desk) -> dict[str, Any]:
     """500 callers on 500 connections, 500 answers on 500 others, written in one go. Two bursts; the second counts
     no more than the first: both are kept, and the worse one is told."""
-    found = []
+    found: list[dict[str, Any]] = []
     for attempt in range(2):
         callers, people = await desk.connections(AT_ONCE), await desk.connections(AT_ONCE)
         names = [f"burst-{attempt}-{i}" for i in range(AT_ONCE)]

@@ -39,10 +39,12 @@ async def measure(bed: Bed) -> list[Line]:
                 before = await _answering(desk, spare, asyncio.create_task(asyncio.sleep(bed.size(3, 1))))
                 await connection.execute(MOVED)
                 during = await _answering(desk, spare, asyncio.create_task(_all_lapsed(connection, count)))
-            took, lapsed = await connection.fetchrow(
-                "SELECT EXTRACT(EPOCH FROM max(closed_at) - min(closed_at))::float8, count(*)"
+            counted = await connection.fetchrow(
+                "SELECT EXTRACT(EPOCH FROM max(closed_at) - min(closed_at))::float8 AS took, count(*) AS lapsed"
                 " FROM rejoinder.question WHERE state = 'expired'"
             )
+            assert counted is not None
+            took, lapsed = counted["took"], counted["lapsed"]
             jobs = await connection.fetchval("SELECT count(*) FROM rejoinder.resume")
         finally:
             await connection.close()
@@ -68,7 +70,9 @@ async def measure(bed: Bed) -> list[Line]:
 
 
 async def _all_lapsed(connection: Any, count: int) -> None:
-    while await connection.fetchval("SELECT count(*) FROM rejoinder.question WHERE state = 'expired'") < count:
+    while (
+        await connection.fetchval("SELECT count(*) FROM rejoinder.question WHERE state = 'expired'") < count
+    ):
         await asyncio.sleep(0.25)
 
 

@@ -49,21 +49,25 @@ async def measure(bed: Bed) -> list[Line]:
 
 
 async def _killed_server(bed: Bed) -> dict[str, Any]:
-    async with bed.database() as url, bed.server(url) as (_alive, _), bed.server(url) as (dying, key):
-        async with Desk.at(dying.port, key) as desk:
-            callers = await desk.connections(200)
-            calls, _ids = await desk.ask_all(callers, [f"killed-{i}" for i in range(200)])
-            connection = await asyncpg.connect(url)
-            try:
-                began = time.perf_counter()
-                dying.kill()
-                told = await asyncio.gather(*calls, return_exceptions=True)
-                reset = time.perf_counter() - began
-                while await connection.fetchval(PENDING):
-                    await asyncio.sleep(0.01)
-                gone = time.perf_counter() - began
-            finally:
-                await connection.close()
+    async with (
+        bed.database() as url,
+        bed.server(url) as (_alive, _),
+        bed.server(url) as (dying, key),
+        Desk.at(dying.port, key) as desk,
+    ):
+        callers = await desk.connections(200)
+        calls, _ids = await desk.ask_all(callers, [f"killed-{i}" for i in range(200)])
+        connection = await asyncpg.connect(url)
+        try:
+            began = time.perf_counter()
+            dying.kill()
+            told = await asyncio.gather(*calls, return_exceptions=True)
+            reset = time.perf_counter() - began
+            while await connection.fetchval(PENDING):
+                await asyncio.sleep(0.01)
+            gone = time.perf_counter() - began
+        finally:
+            await connection.close()
     return {
         "withdrawn_s": round(gone, 2),
         "callers_told_s": round(reset, 3),
@@ -87,7 +91,9 @@ async def _lost_connections(bed: Bed, cuts: int) -> dict[str, Any]:
                     await asyncio.sleep(0.005)
             while not await connection.fetch(LISTENER):
                 await asyncio.sleep(0.01)
-            wrong = await connection.fetchval("SELECT count(*) FROM rejoinder.process WHERE ended_at IS NOT NULL")
+            wrong = await connection.fetchval(
+                "SELECT count(*) FROM rejoinder.process WHERE ended_at IS NOT NULL"
+            )
         finally:
             await connection.close()
         for identifier in identifiers:

@@ -26,7 +26,9 @@ async def measure(bed: Bed) -> list[Line]:
             " / ".join(f"{one['kib_each']:.1f}" for one in found),
             "≤ 25",
             fits,
-            dbos="" if held is None else f"{held['kib_each']:g} and {held['threads']} threads for {held['n']}",
+            dbos=""
+            if held is None
+            else f"{held['kib_each']:g} and {held['threads']} threads for {held['n']}",
             raw={str(count): one for count, one in zip(counts, found, strict=True)},
         ),
         Line(
@@ -53,7 +55,11 @@ def _dbos(bed: Bed) -> Any:
 
 async def _hold(bed: Bed, count: int) -> dict[str, Any]:
     settings = {"INTERACTIONS_MAX_CONCURRENT": "none"}
-    async with bed.database() as url, bed.server(url, **settings) as (server, key), Desk.at(server.port, key) as desk:
+    async with (
+        bed.database() as url,
+        bed.server(url, **settings) as (server, key),
+        Desk.at(server.port, key) as desk,
+    ):
         caller, person = await desk.connections(2)
         for i in range(100):
             await desk.cycle(caller, person, f"warm-{i}")
@@ -71,12 +77,12 @@ async def _hold(bed: Bed, count: int) -> dict[str, Any]:
         began = time.perf_counter()
         for connection in callers:
             connection.close()
-        connection = await asyncpg.connect(url)
+        database = await asyncpg.connect(url)
         try:
-            while await connection.fetchval("SELECT count(*) FROM rejoinder.question WHERE state = 'pending'"):
+            while await database.fetchval("SELECT count(*) FROM rejoinder.question WHERE state = 'pending'"):
                 await asyncio.sleep(0.02)
         finally:
-            await connection.close()
+            await database.close()
         return {
             "kib_each": round((after - before) / count, 2),
             "descriptors_each": round((files_after - files) / count, 3),

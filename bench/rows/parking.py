@@ -23,23 +23,22 @@ async def measure(bed: Bed) -> list[Line]:
     others = await peers(bed)
     quiet, saturated = bed.size(100, 30), bed.size(1000, 200)
     names = [f"quiet-{i}" for i in range(quiet)] + [f"full-{i}" for i in range(saturated)]
-    async with bed.database() as url, bed.server(url) as (server, key):
-        async with Desk.at(server.port, key) as desk:
-            with bed.process("worker", url):
-                await worker_ready(url)
-                identifiers = await _park(desk, url, names)
-            # The worker that parked them is gone: another one resumes.
-            with bed.process("worker", url):
-                await worker_ready(url)
-                person = (await desk.connections(1))[0]
-                sent: dict[str, float] = {}
-                for name in names[:quiet]:
-                    sent[name] = time.time()
-                    expect(await desk.answer(person, identifiers[name]))
-                    await asyncio.sleep(max(0, sent[name] + 0.1 - time.time()))
-                calm = await _resumed(url, sent, "quiet-%")
-                rate, sent = await _saturate(desk, names[quiet:], identifiers)
-                crowd = await _resumed(url, sent, "full-%")
+    async with bed.database() as url, bed.server(url) as (server, key), Desk.at(server.port, key) as desk:
+        with bed.process("worker", url):
+            await worker_ready(url)
+            identifiers = await _park(desk, url, names)
+        # The worker that parked them is gone: another one resumes.
+        with bed.process("worker", url):
+            await worker_ready(url)
+            person = (await desk.connections(1))[0]
+            sent: dict[str, float] = {}
+            for name in names[:quiet]:
+                sent[name] = time.time()
+                expect(await desk.answer(person, identifiers[name]))
+                await asyncio.sleep(max(0, sent[name] + 0.1 - time.time()))
+            calm = await _resumed(url, sent, "quiet-%")
+            rate, sent = await _saturate(desk, names[quiet:], identifiers)
+            crowd = await _resumed(url, sent, "full-%")
     wanted = not bed.slow_disk
     return [
         Line(
@@ -84,14 +83,18 @@ async def _park(desk: Desk, url: str, names: list[str]) -> dict[str, str]:
     identifiers = {name: await desk.asked(name) for name in names}
     connection = await asyncpg.connect(url)
     try:
-        while await connection.fetchval("SELECT count(*) FROM rejoinder.run WHERE state = 'parked'") < len(names):
+        while await connection.fetchval("SELECT count(*) FROM rejoinder.run WHERE state = 'parked'") < len(
+            names
+        ):
             await asyncio.sleep(0.05)
     finally:
         await connection.close()
     return identifiers
 
 
-async def _saturate(desk: Desk, names: list[str], identifiers: dict[str, str]) -> tuple[float, dict[str, float]]:
+async def _saturate(
+    desk: Desk, names: list[str], identifiers: dict[str, str]
+) -> tuple[float, dict[str, float]]:
     people, sent = await desk.connections(LANES), {}
     began = time.perf_counter()
 

@@ -89,7 +89,11 @@ async def _commands(bed: Bed) -> dict[str, list[float]]:
             for words, took in found.items():
                 began = time.perf_counter()
                 await asyncio.to_thread(
-                    subprocess.run, [CLI, *words.split()], env=environment(place), check=True, stdout=subprocess.DEVNULL
+                    subprocess.run,
+                    [CLI, *words.split()],
+                    env=environment(place),
+                    check=True,
+                    stdout=subprocess.DEVNULL,
                 )
                 if turn:
                     took.append(round(time.perf_counter() - began, 3))
@@ -110,7 +114,9 @@ def _install(folder: Path) -> dict[str, Any]:
         check=True, env=environment(), capture_output=True,
     )  # fmt: skip
     seconds = time.perf_counter() - began
-    listed = subprocess.run([*pip, "list", "--format=freeze"], check=True, env=environment(), capture_output=True, text=True)
+    listed = subprocess.run(
+        [*pip, "list", "--format=freeze"], check=True, env=environment(), capture_output=True, text=True
+    )
     names = [line for line in listed.stdout.split() if not line.startswith(("pip=", "setuptools="))]
     return {
         "seconds": round(seconds, 1),
@@ -122,4 +128,7 @@ def _install(folder: Path) -> dict[str, Any]:
 
 
 def _megabytes(folder: Path) -> float:
-    return sum(file.lstat().st_size for file in folder.rglob("*") if file.is_file() and not file.is_symlink()) / 1e6
+    return (
+        sum(file.lstat().st_size for file in folder.rglob("*") if file.is_file() and not file.is_symlink())
+        / 1e6
+    )
