@@ -13,6 +13,7 @@ text served         what the server of the page has printed
 text plain          no output of anything
 LANGUAGE file=NAME  written into the page's folder under that name
 python              compiled; ``run`` runs it. All python is checked by mypy and ruff
+console             the commands behind ``$`` are looked up; what is printed is not compared
 json, yaml, toml    parsed
 ini, nginx          systemd units and proxy settings: the settings and commands they name exist
 """
@@ -26,7 +27,7 @@ from functools import lru_cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-LANGUAGES = frozenset(("sh", "text", "python", "json", "yaml", "toml", "ini", "nginx", "http"))
+LANGUAGES = frozenset(("sh", "console", "text", "python", "json", "yaml", "toml", "ini", "nginx", "http"))
 WORDS = frozenset(("run", "serve", "background", "served", "plain", "eventually"))
 
 _FENCE = re.compile(r"^( *)```+(.*)$")
@@ -85,8 +86,7 @@ def paths() -> list[Path]:
 @lru_cache
 def read(path: Path) -> Page:
     text = path.read_text(encoding="utf-8")
-    page = Page(path, text, list(_blocks(path, text)), _prose(text))
-    return page
+    return Page(path, text, list(_blocks(path, text)), _prose(text))
 
 
 def all_pages() -> list[Page]:

@@ -57,7 +57,7 @@ def test_python_compiles(block: Block) -> None:
     ast.parse(block.text, str(block.page))
 
 
-@pytest.mark.parametrize("block", _of("sh", "ini"), ids=str)
+@pytest.mark.parametrize("block", _of("sh", "console", "ini"), ids=str)
 def test_commands_exist(block: Block) -> None:
     for words in _commands(block):
         if words[0] == "make":
@@ -68,7 +68,7 @@ def test_commands_exist(block: Block) -> None:
             _check_command(block, words)
 
 
-@pytest.mark.parametrize("block", _of("sh", "ini", "nginx"), ids=str)
+@pytest.mark.parametrize("block", _of("sh", "console", "ini", "nginx"), ids=str)
 def test_variables_exist(block: Block) -> None:
     named = set(re.findall(r"\b(?:REJOINDER|INTERACTIONS|TAI|ACCESS_CONTROL)_[A-Z_]+\b", block.text))
     assert named <= known_variables(), f"{block}: {named - known_variables()}"
@@ -86,7 +86,9 @@ def test_pages_name_no_variable_that_is_none() -> None:
 def _commands(block: Block) -> Iterator[list[str]]:
     """The ``make`` and ``rejoinder`` commands in a block, as words."""
     for line in block.text.replace("\\\n", " ").splitlines():
-        text = line.split("ExecStart=", 1)[-1].split("ExecStartPre=", 1)[-1]
+        if block.language == "console" and not line.startswith("$ "):
+            continue
+        text = line.removeprefix("$ ").split("ExecStart=", 1)[-1].split("ExecStartPre=", 1)[-1]
         try:
             lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
             lexer.whitespace_split = True
