@@ -12,6 +12,8 @@ from rejoinder.asks.service import Asker, Asks
 from rejoinder.contract import pause
 from rejoinder.contract.answers import AskAnswer, expiry_marker
 from rejoinder.contract.errors import (
+    InteractionCancelledError,
+    InteractionLimitError,
     LeaseLostError,
     ParkRunTakenDownError,
     RejoinderError,
@@ -218,14 +220,17 @@ class Jobs:
     ) -> None:
         public = public_error(error, run.id)
         # A park taken down under a run that still goes on is its process' fault: it was taken for dead meanwhile.
-        author_fault = not isinstance(error, RejoinderError) or isinstance(error, ParkRunTakenDownError)
+        author_fault = not isinstance(error, RejoinderError) or isinstance(
+            error, ParkRunTakenDownError | InteractionLimitError
+        )
         starts = _attempt(run, resumed)
         if author_fault and tool.idempotent and starts < self._settings.rejoinder_run_max_starts:
             if not await patiently(lambda: self._runs.release(run.id, epoch, stored_error(public))):
                 raise self._not_ours()
             raise Later(self._back_off(starts - 1), "the tool raised an error")
         # After an answer, an unknown amount may have been done with it: an operator looks before it is done again.
-        await self._finish_failed(run, epoch, public, held=author_fault and resumed)
+        meant = isinstance(error, RunTerminalFailed | InteractionCancelledError)
+        await self._finish_failed(run, epoch, public, held=resumed and not meant)
 
     async def _after_cancel(self, run: Run, epoch: int, tool: Tool, driving: asyncio.Task[RunResult]) -> None:
         # Where the queue is torn down around us the code still runs: it must have ended before its end is written.

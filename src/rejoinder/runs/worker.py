@@ -85,6 +85,10 @@ class Worker:
                 raise RetryRequested(later.delay, later.reason) from None
             except (NotReadyError, *AWAY) as error:
                 raise RetryRequested(timedelta(seconds=1), type(error).__name__) from None
+            except Exception as error:
+                # A fault of ours. The job stays: when this process has ended, another takes the run or holds it.
+                log.exception("a job failed")
+                raise RetryRequested(timedelta(seconds=30), type(error).__name__) from None
 
         manager.entrypoint(entrypoint, on_failure="hold")(handle)
         return manager

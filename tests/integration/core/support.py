@@ -84,15 +84,17 @@ INVARIANTS = {
                SELECT FROM rejoinder.park p LEFT JOIN rejoinder.resume s ON s.park_id = p.id
                 WHERE p.run_id = r.id AND p.sealed_at IS NOT NULL AND p.killed_at IS NULL
                   AND (p.open > 0 OR s.finished_at IS NULL))""",
-    "a resumption that is not finished has its job": """
-        SELECT s.park_id FROM rejoinder.resume s
+    "a resumption that is not finished has its job, or its run somebody who drives it": """
+        SELECT s.park_id FROM rejoinder.resume s JOIN rejoinder.run r ON r.id = s.run_id
          WHERE s.finished_at IS NULL
+           AND NOT EXISTS (SELECT FROM rejoinder.process p WHERE p.id = r.owner_process AND p.ended_at IS NULL)
            AND NOT EXISTS (SELECT FROM rejoinder.pgqueuer j
                             WHERE j.entrypoint = 'resume' AND convert_from(j.payload, 'UTF8') = s.park_id::text
                               AND j.status IN ('queued', 'picked'))""",
-    "a run that a worker must start or go on with has its job": """
+    "a run that a worker must start has its job, or somebody who drives it": """
         SELECT r.id, r.phase FROM rejoinder.run r
          WHERE r.state = 'running' AND r.phase = 'start' AND r.door = 'tool-runs'
+           AND NOT EXISTS (SELECT FROM rejoinder.process p WHERE p.id = r.owner_process AND p.ended_at IS NULL)
            AND NOT EXISTS (SELECT FROM rejoinder.pgqueuer j
                             WHERE j.entrypoint = 'run' AND convert_from(j.payload, 'UTF8') = r.id::text
                               AND j.status IN ('queued', 'picked'))""",

@@ -121,6 +121,43 @@ async def test_a_terminal_failure_is_not_tried_again(database_url: str, idempote
         assert (entered["resume"], run.held) == (1, False)
 
 
+async def test_an_ask_that_fails_after_an_answer_is_held(database_url: str) -> None:
+    """Not the author's raise, but not meant either: something may have been done with the answer already."""
+
+    @tool
+    async def one() -> Any:
+        return await ask("?", mode="async", expiry_at=in_an_hour())
+
+    @one.continuation
+    async def go_on(ask_result: AskAnswer[Any]) -> Any:
+        return await ask("", timeout=5)
+
+    async with running(database_url, one, worker=True) as node:
+        run_id = await node.run_service.start_background("one", {}, by=ANN)
+        await answered(node)
+        await run_reaches(node, run_id, "failed")
+        assert (await node.run_service.get(run_id, by=ANN)).held
+
+
+async def test_a_run_whose_job_is_gone_gets_one_when_its_worker_ends(database_url: str) -> None:
+    inside = asyncio.Event()
+
+    @tool(idempotent=True)
+    async def slow() -> str:
+        if current_run().attempt == 1:
+            inside.set()
+            await asyncio.Event().wait()
+        return "done"
+
+    async with running(database_url, slow, worker=True) as node:
+        run_id = await node.run_service.start_background("slow", {}, by=ANN)
+        await inside.wait()
+        await node.database.execute("DELETE FROM rejoinder.pgqueuer")
+        await node.process.leave("found dead")
+        await run_reaches(node, run_id, "succeeded")
+        await assert_sound(database_url)
+
+
 async def test_two_workers_and_one_resumption(database_url: str) -> None:
     """Both hold the job at the same point; one enters."""
     one, entered, _ = failing(idempotent=True, times=0, where="")

@@ -430,6 +430,21 @@ BEGIN
     RETURN QUERY SELECT 'finished', v_ids;
 END $$;
 
+-- The queue hands the job of a going run on. Where the job is gone all the same (the queue deletes a job whoever holds
+-- it by then), the run gets a new one: a run must never be left with nobody to come for it.
+CREATE FUNCTION rejoinder.ensure_job_v1(p_run_id uuid) RETURNS void LANGUAGE sql AS $$
+    SELECT rejoinder.enqueue_v1(
+               w.entrypoint, w.entrypoint || ':' || w.payload::text || ':' || w.epoch::text || ':again', w.payload)
+      FROM (SELECT CASE WHEN s.park_id IS NULL THEN 'run' ELSE 'resume' END AS entrypoint,
+                   COALESCE(s.park_id, r.id) AS payload, r.epoch
+              FROM rejoinder.run r LEFT JOIN rejoinder.resume s ON s.run_id = r.id AND s.finished_at IS NULL
+             WHERE r.id = p_run_id) w
+     WHERE NOT EXISTS (
+           SELECT FROM rejoinder.pgqueuer j
+            WHERE j.entrypoint = w.entrypoint AND j.payload = convert_to(w.payload::text, 'UTF8')
+              AND j.status IN ('queued', 'picked'))
+$$;
+
 -- A run that failed before the author's code began, or whose idempotent code failed, goes back for another attempt.
 CREATE FUNCTION rejoinder.release_run_v1(p_run_id uuid, p_epoch bigint, p_error jsonb) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
@@ -442,6 +457,7 @@ BEGIN
         RETURN false;
     END IF;
     PERFORM rejoinder.withdraw_run_v1(p_run_id, 'run ended');
+    PERFORM rejoinder.ensure_job_v1(p_run_id);
     RETURN true;
 END $$;
 
@@ -545,6 +561,8 @@ BEGIN
     IF v_ids IS NOT NULL THEN
         PERFORM rejoinder.close_questions_v1(v_ids, 'cancelled', 'system:rejoinder', NULL, 'asker gone', NULL, NULL, NULL);
     END IF;
+    PERFORM rejoinder.ensure_job_v1(r.id)
+       FROM rejoinder.run r WHERE r.id = ANY (v_runs) AND r.owner_process = p_id AND r.state = 'running';
     RETURN v_ids;
 END $$;
 
