@@ -87,6 +87,8 @@ def conditions() -> dict[str, Any]:
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "rejoinder": version("rejoinder"),
+        # Something else that runs on the machine is in every figure.
+        "load": round(os.getloadavg()[0], 1),
     }
 
 

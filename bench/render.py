@@ -44,7 +44,8 @@ def _measured(files: dict[str, Any], conditions: dict[str, Any]) -> str:
 
     where = (
         f"Measured on {conditions.get('at')} with Rejoinder {conditions.get('rejoinder')}, Python {conditions.get('python')}, "
-        f"{conditions.get('cores')} cores ({conditions.get('cpu')}) shared by the servers, Postgres and the client."
+        f"{conditions.get('cores')} cores ({conditions.get('cpu')}) shared by the servers, Postgres and the client. "
+        f"The machine's load when the run began: {conditions.get('load')}."
     )
     quick = _table([line for row in ROWS if row in files for line in files[row]["lines"]])
     slow = _table([line for row in SLOW if f"{row}-5ms" in files for line in files[f"{row}-5ms"]["lines"]])

@@ -22,16 +22,23 @@ LANES = 8
 async def measure(bed: Bed) -> list[Line]:
     others = await peers(bed)
     quiet, saturated = bed.size(100, 30), bed.size(1000, 200)
+    warm = [f"warm-{i}" for i in range(10)]
     names = [f"quiet-{i}" for i in range(quiet)] + [f"full-{i}" for i in range(saturated)]
     async with bed.database() as url, bed.server(url) as (server, key), Desk.at(server.port, key) as desk:
         with bed.process("worker", url):
             await worker_ready(url)
-            identifiers = await _park(desk, url, names)
+            identifiers = await _park(desk, url, warm + names)
         # The worker that parked them is gone: another one resumes.
         with bed.process("worker", url):
             await worker_ready(url)
             person = (await desk.connections(1))[0]
             sent: dict[str, float] = {}
+            # A fresh worker's first resumptions load code.
+            for name in warm:
+                sent[name] = time.time()
+                expect(await desk.answer(person, identifiers[name]))
+            await _resumed(url, sent, "warm-%")
+            sent = {}
             for name in names[:quiet]:
                 sent[name] = time.time()
                 expect(await desk.answer(person, identifiers[name]))
