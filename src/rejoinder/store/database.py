@@ -33,6 +33,7 @@ AWAY = (
     asyncpg.CrashShutdownError,
     asyncpg.CannotConnectNowError,
     asyncpg.TooManyConnectionsError,
+    asyncpg.QueryCanceledError,
     ConnectionError,
     OSError,
     asyncio.TimeoutError,
