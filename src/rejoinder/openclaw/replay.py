@@ -280,7 +280,7 @@ class _Player:
         """
         groups: dict[int, tuple[Run, list[Run]]] = {}
         runs = self._table.runs(key)
-        asked = {one.run_id for run in runs[:1] for one in runs_in(known, run.session_id) if not one.internal}
+        asked = _asked(runs, known)
         for run in runs:
             # Only a run that nobody asked for may be a heartbeat's; the frames that said it was none were lost.
             run.hidden = run.hidden and run.run_id not in asked
@@ -290,6 +290,17 @@ class _Player:
             first = first or run
             groups.setdefault(id(first), (first, []))[1].append(run)
         return list(groups.values())
+
+
+def _asked(runs: Sequence[Run], known: Sequence[Payload]) -> set[str]:
+    """The runs that the transcript has an input for which is no other run's."""
+    ids = {run.run_id for run in runs}
+    session_id = runs[0].session_id if runs else None
+    return {
+        found.run_id
+        for found in runs_in(known, session_id)
+        if not found.internal and (found.input_run == found.run_id or found.input_run not in ids)
+    }
 
 
 def _executes(run: Run) -> bool:

@@ -78,7 +78,8 @@ class Readings(Core):
             rows = (*session.rows, *rows)
         session.rows = rows
         session.session_id = str(payload["sessionId"]) if payload.get("sessionId") else session.session_id
-        again, session.reading, session.stale = session.stale, False, False
+        # While it is taken in, nothing asks for it anew: what it does not tell, it would not tell again.
+        again, session.reading, session.stale = session.stale, True, False
         flight = payload.get("inFlightRun")
         active = str(flight["runId"]) if isinstance(flight, Mapping) and flight.get("runId") else None
         known = runs_in(rows, session.session_id)
@@ -99,6 +100,7 @@ class Readings(Core):
         for found in known:
             if found.posted or ((self._adopt or adopt) and not found.internal and found.run_id != active):
                 self._adopted(session, found)
+        again, session.reading, session.stale = again or session.stale, False, False
         if again and any(run.ending and not run.ended for run in session.runs):
             self._ask(session, "end")
         if not self._adopt:
@@ -120,6 +122,8 @@ class Readings(Core):
                 continue
             run.session_id = session.session_id
             same = [found for found in known if found.run_id == run.run_id]
+            # It was asked under its own id, so it is no heartbeat's; the frames that said so were lost.
+            run.hidden = run.hidden and all(found.input_run != run.run_id for found in same)
             if run.input_run is None and same:
                 run.input_run = same[min(run.occurrence, len(same) - 1)].input_run
             elif run.input_run is None and shares_id(run.run_id, session.session_id):

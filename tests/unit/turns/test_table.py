@@ -83,7 +83,8 @@ def test_a_run_that_is_not_for_people_gets_no_message(kind: str) -> None:
     if kind == "heartbeat":
         frames = [("agent", {**f.says("Checked.", "Checked.")[1], "isHeartbeat": True}), *f.final("Checked.")]
     elif kind == "hidden":
-        # r_sigusr1: of a heartbeat's run only its start, its row and its end are pushed.
+        # r_sigusr1: of a heartbeat's run only its start, its row and its end are pushed; its input is hidden.
+        rows = [f.said("HEARTBEAT")]
         frames = [
             ("tick", {"ts": 1}),
             f.changed(phase="start", runId=AGENT, hasActiveRun=True),
@@ -100,6 +101,24 @@ def test_a_run_that_is_not_for_people_gets_no_message(kind: str) -> None:
     scene.history(*rows)
     assert not [action for action in scene.actions if isinstance(action, Show | End)]
     assert [run.run_id for run in discarded(scene.actions)] == [f.run]
+
+
+def test_a_run_that_was_asked_under_its_own_id_is_shown_though_its_frames_were_lost() -> None:
+    scene, f = Scene(), Frames(AGENT)
+    scene.hello()
+    scene.push(f.changed(phase="start", runId=AGENT, hasActiveRun=True))
+    scene.push(f.changed(phase="end", runId=AGENT, hasActiveRun=False, status="done", lastRunId=AGENT))
+    scene.history(f.asked(), f.said("Checked."))
+    assert scene.messages() == {message_id(KEY, AGENT): ("Checked.", [])}
+
+
+def test_a_history_that_does_not_help_is_not_read_again_by_itself() -> None:
+    scene, f = Scene(), Frames(SESSION)  # a scheduled run: only its input tells it apart
+    scene.hello()
+    assert wants_history(scene.push(*f.begin(), f.delta("So far", "So far", 2)))
+    flight = {"runId": SESSION, "text": "So far", "events": []}
+    assert not wants_history(scene.history(inFlightRun=flight))
+    assert wants_history(scene.push(f.delta("So far so", " so", 3)))
 
 
 def test_cards_stay_when_the_answer_is_a_sentinel() -> None:
