@@ -21,7 +21,8 @@ LANES = 8
 
 async def measure(bed: Bed) -> list[Line]:
     others = await peers(bed)
-    quiet, saturated = bed.size(100, 30), bed.size(1000, 200)
+    # Below the thousand questions that may be open by default.
+    quiet, saturated = bed.size(100, 30), bed.size(800, 200)
     warm = [f"warm-{i}" for i in range(10)]
     names = [f"quiet-{i}" for i in range(quiet)] + [f"full-{i}" for i in range(saturated)]
     async with bed.database() as url, bed.server(url) as (server, key), Desk.at(server.port, key) as desk:
