@@ -36,6 +36,10 @@ T = TypeVar("T")
 MAX_ERROR_TEXT = 8_192
 
 
+class EscapedError(Exception):
+    """The author's code raised what is no Exception; it is the cause of this one."""
+
+
 class Driver:
     def __init__(self, runs: Runs, asks: Asks, signals: Signals, settings: Settings) -> None:
         self._runs = runs
@@ -53,7 +57,8 @@ class Driver:
         attempt: int = 1,
         returned: str = "run.returned",
     ) -> RunResult:
-        """Run ``code`` as this run. Returns its result, or that it is parked; raises what it raised."""
+        """Run ``code`` as this run. Returns its result, or that it is parked. Raises the exceptions that it raised;
+        EscapedError in the place of what is no Exception, and CancelledError only where the run was cancelled."""
         context = RunContext(
             run_id=asker.run_id,
             tool=tool.name,
@@ -68,6 +73,20 @@ class Driver:
         token = entering(context)
         try:
             result = await code()
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling() > 0:
+                raise
+            # Nobody cancelled this run: the code let something of its own be cancelled.
+            raise EscapedError() from error
+        except Exception:
+            raise
+        except GeneratorExit:
+            # The loop is torn down around the code, which may not go on to anything.
+            raise
+        except BaseException as error:
+            # Such as sys.exit(): in a task of the event loop it would end this process and every other run in it.
+            raise EscapedError() from error
         finally:
             leaving(token)
         await pause.here(returned)
@@ -128,8 +147,9 @@ def public_error(error: BaseException, run_id: UUID) -> RejoinderError:
     """What a caller may know of an exception: ours as they are; the author's by name only, in full in the log."""
     if isinstance(error, RejoinderError):
         return error
-    log.error("a tool raised an error", run_id=str(run_id), exc_info=error)
-    return ToolFailedError(f"the tool raised {type(error).__name__}; the log has it under run {run_id}")
+    raised = error.__cause__ or error if isinstance(error, EscapedError) else error
+    log.error("a tool raised an error", run_id=str(run_id), exc_info=raised)
+    return ToolFailedError(f"the tool raised {type(raised).__name__}; the log has it under run {run_id}")
 
 
 def stored_error(error: RejoinderError, *, code: str | None = None) -> dict[str, Any]:

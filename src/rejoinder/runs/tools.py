@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import contextvars
 import inspect
+import threading
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast, get_type_hints, overload
 
@@ -136,7 +139,36 @@ def tool(function: Function | None = None, /, **options: Any) -> Tool | Callable
 async def _invoke(function: Function, arguments: dict[str, Any]) -> Any:
     if inspect.iscoroutinefunction(function):
         return await cast("Awaitable[Any]", function(**arguments))
-    return await asyncio.to_thread(function, **arguments)
+    return await _in_thread(function, arguments)
+
+
+async def _in_thread(function: Function, arguments: dict[str, Any]) -> Any:
+    """Call ``function`` in a thread of its own. Not in the loop's pool: that has few threads, and each that waits for
+    a person would keep the others from running. A daemon: Python waits for the others when a process ends."""
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def end(outcome: tuple[Any, BaseException | None]) -> None:
+        if not ended.done():
+            ended.set_result(outcome)
+
+    def work() -> None:
+        outcome: tuple[Any, BaseException | None]
+        try:
+            outcome = context.run(function, **arguments), None
+        except BaseException as raised:
+            outcome = None, raised
+        # The process may have stopped meanwhile.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(end, outcome)
+
+    threading.Thread(target=work, name=f"rejoinder.tool.{function.__name__}", daemon=True).start()
+    result, error = await ended
+    if error is not None:
+        # Raised here and not set on the future, which takes no StopIteration.
+        raise error
+    return result
 
 
 def _model_of(function: Function, name: str) -> type[BaseModel]:
