@@ -85,19 +85,14 @@ def _transcripts(lines: Iterable[Line]) -> dict[str, Transcript]:
         frame = _frame(line)
         if isinstance(frame, Event) and frame.name == "session.message" and frame.session_key:
             transcript = found.setdefault(frame.session_key, Transcript())
-            _take(transcript, frame.payload)
+            row, session_id = mapping(frame.payload.get("message")), _text(frame.payload.get("sessionId"))
+            if row:
+                transcript.add(row, session_id, frame.payload.get("messageSeq"))
         elif isinstance(frame, Response) and (history := _history(frame)) is not None:
             key, payload = history
             transcript = found.setdefault(key, Transcript())
             transcript.add_all(rows(payload.get("messages")), _text(payload.get("sessionId")))
     return found
-
-
-def _take(transcript: Transcript, payload: Payload) -> Mark | None:
-    row = mapping(payload.get("message"))
-    if not row:
-        return None
-    return transcript.add(row, _text(payload.get("sessionId")), payload.get("messageSeq"))[0]
 
 
 def _frame(line: Line) -> Event | Response | None:
@@ -188,9 +183,9 @@ class _Player:
             return
         self._known[mark] = connection.heard[mark]
         if event.name == "session.message" and event.session_key:
-            seen = _take(self._transcripts[event.session_key], event.payload)
-            if seen is not None:
-                self._seen.setdefault(event.session_key, set()).add(seen)
+            row, session_id = mapping(event.payload.get("message")), _text(event.payload.get("sessionId"))
+            transcript = self._transcripts[event.session_key]
+            self._seen.setdefault(event.session_key, set()).update(transcript.marks([row], session_id))
         self._feed(Pushed(event.name, event.payload))
 
     def _response(self, name: str, response: Response) -> None:
@@ -209,7 +204,7 @@ class _Player:
         transcript = self._transcripts[key]
         session_id = _text(found.get("sessionId"))
         seen = self._seen.setdefault(key, set())
-        seen.update(transcript.add_all(rows(found.get("messages")), session_id))
+        seen.update(transcript.marks(rows(found.get("messages")), session_id))
         self._read(key, transcript.until(seen, self._runs(key)), session_id, found.get("inFlightRun"))
         session = mapping(found.get("sessionInfo"))
         if session:
@@ -258,18 +253,21 @@ class _Player:
         return Counter(run.run_id for run in self._table.runs(key))
 
     def _messages(self, key: str) -> list[Message]:
-        transcript = self._transcripts.get(key)
-        known = transcript.rows() if transcript else []
+        transcript = self._transcripts.get(key) or Transcript()
+        known = transcript.rows()
         found: dict[str, Message] = {}
         for first, runs in self._groups(key, known):
             message_id = first.message_id
             if message_id is None or message_id in found:
                 continue
             finals = [finish(_own(run, known), run.state, continued=True) for run in runs[:-1]]
-            final = joined([*finals, finish(_own(runs[-1], known), runs[-1].state)])
+            last, own = runs[-1], _own(runs[-1], known)
+            # Rows that came alone went into the stream's state as well, which has besides what they leave out.
+            alone = bool(last.state.items) and not transcript.are_read(own)
+            final = joined([*finals, finish(() if alone else own, last.state)])
             if final.visible:
                 cards = [Card(card.name, card.status) for card in final.cards]
-                done = runs[-1].ended or is_closed(_own(runs[-1], known))
+                done = last.ended or is_closed(own)
                 found[message_id] = Message(message_id, first.run_id, final.text, cards, done)
         return list(found.values())
 

@@ -1,7 +1,7 @@
 """Every row of a session that a recording holds, in the order of its transcript.
 
 Rows come alone (`session.message`) and in histories, some of them cut to the newest; what a run says first may come
-last. A row is known by its id; the number of a row (`__openclaw.seq`) orders them within one session id. The text
+last. Those that come alone are not all there are: text before a tool and results of tools are in histories only. A row is known by its id; the number of a row (`__openclaw.seq`) orders them within one session id. The text
 before a tool is a row of its own, with the number and the id of the row of its call, and stands before it.
 """
 
@@ -25,12 +25,18 @@ class Transcript:
         self._epochs: dict[str, int] = {}
         self._rows: dict[Mark, Payload] = {}
         self._places: dict[Mark, tuple[int, float, int, int]] = {}
+        self._read: set[Mark] = set()
+        self._judged: set[Mark] = set()
         self._ordered: list[Mark] | None = None
 
-    def add(
-        self, row: Payload, session_id: str | None, seq: object = None, after: float = 0.0
+    def add(self, row: Payload, session_id: str | None, seq: object = None) -> None:
+        """Take a row that came alone."""
+        self._add(row, session_id, seq, 0.0, read=False)
+
+    def _add(
+        self, row: Payload, session_id: str | None, seq: object, after: float, *, read: bool
     ) -> tuple[Mark, float]:
-        """Take a row. `after`: the number of the row before it in its history. Returns its mark and number."""
+        # `after`: the number of the row before it in its history.
         if session_id:
             self.session_id = session_id
         epoch = self._epochs.setdefault(session_id or self.session_id or "", len(self._epochs))
@@ -41,21 +47,36 @@ class Transcript:
         fallback = 0 if row.get("openclawStreamFallback") else 1
         if mark not in self._places:
             self._places[mark] = (epoch, at, fallback, len(self._places))
-        self._rows[mark] = row
+        if read or mark not in self._read:
+            self._rows[mark] = row
+        if read:
+            self._read.add(mark)
         self._ordered = None
         return mark, at
 
-    def add_all(self, rows: Sequence[Payload], session_id: str | None) -> list[Mark]:
+    def add_all(self, rows: Sequence[Payload], session_id: str | None) -> None:
         """Take a history's rows."""
         marks, at = [], 0.0
         for row in rows:
-            mark, at = self.add(row, session_id, after=at)
+            mark, at = self._add(row, session_id, None, at, read=True)
             marks.append(mark)
-        return marks
+        # What came alone before this and is not in it, the Gateway hides.
+        first = min((self._places[mark] for mark in marks), default=None)
+        self._judged.update(mark for mark, place in self._places.items() if first is None or place >= first)
+
+    def marks(self, rows: Sequence[Payload], session_id: str | None) -> list[Mark]:
+        """The marks of rows that were taken before."""
+        epoch = self._epochs.get(session_id or self.session_id or "", 0)
+        return [_mark(row, epoch) for row in rows]
 
     def rows(self) -> list[Payload]:
         """All of them."""
         return [self._rows[mark] for mark in self._order()]
+
+    def are_read(self, rows: Sequence[Payload]) -> bool:
+        """Whether a history was read that goes over all of these rows, so that nothing between them is missing."""
+        judged = {id(self._rows[mark]) for mark in self._judged}
+        return all(id(row) in judged for row in rows)
 
     def until(self, seen: set[Mark], runs: Mapping[str, int]) -> list[Payload]:
         """The rows a history read at this moment would have: those seen so far, and what the runs known so far
