@@ -19,7 +19,7 @@ help:
 	@echo "make setup   install into $(VENV) only; the command is then $(BIN)/rejoinder"
 	@echo "make test    run the tests; make test ARGS=tests/unit runs some of them"
 	@echo "make check   linters, types, import rules, and that the lock fits pyproject.toml"
-	@echo "make live    tests in a real browser (Debian's chromium)"
+	@echo "make live    tests in a real browser, with a real OpenClaw Gateway and a real Open WebUI"
 	@echo "make bench   measure everything that docs/reference/performance.md tells"
 	@echo "make package build the wheel and the source archive into dist/"
 	@echo "make lock    pin the dependencies anew after a change (UPGRADE=1 takes newer versions)"
@@ -46,6 +46,7 @@ check: setup-check
 live: setup-test
 	@$(MAKE) -s $(VENV)/.live
 	@sh tests/live/browser.sh
+	@$(BIN)/python -m tests.live.install
 	@$(BIN)/python -m pytest tests/live $(ARGS)
 
 # What Rejoinder is measured beside lives in an environment of its own.

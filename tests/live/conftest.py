@@ -1,16 +1,17 @@
-"""A real browser for the tests of the pages. It never leaves this machine."""
+"""A real browser for the tests of the pages, and the real programs of the rig. They never leave this machine."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from typing import Any, TypeAlias
 
 import pytest
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Request, async_playwright
 
 from tests.live.demo import Live, serving
+from tests.live.rig import fixtures
 
 Visit: TypeAlias = "Callable[..., Awaitable[Visitor]]"
 
@@ -24,6 +25,24 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+
+rig_folder, session_model, model = fixtures.rig_folder, fixtures.session_model, fixtures.model
+session_gateway, gateway = fixtures.session_gateway, fixtures.gateway
+session_host, host, host_page = fixtures.session_host, fixtures.host, fixtures.host_page
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        # The first test that asks for a program waits for its start.
+        if {"session_gateway", "session_host"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.timeout(240))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    found = yield
+    fixtures.report(item, found)
+    return found
 
 
 def chromium() -> str:
