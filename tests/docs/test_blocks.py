@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import configparser
 import importlib.util
 import json
 import re
@@ -50,6 +51,38 @@ def test_data_is_well_formed(block: Block) -> None:
         assert yaml.safe_load(block.text) is not None
     else:
         tomllib.loads(block.text)
+
+
+@pytest.mark.parametrize("block", _of("ini"), ids=str)
+def test_units_are_well_formed(block: Block) -> None:
+    parser = configparser.ConfigParser(interpolation=None, strict=False)
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    is_unit = block.text.startswith("[")
+    parser.read_string(block.text if is_unit else f"[Environment]\n{block.text}")
+    if is_unit:
+        assert {"Unit", "Service", "Install"} <= set(parser.sections())
+        # A process needs what is drained, withdrawn and told before it is killed.
+        assert int(parser["Service"]["TimeoutStopSec"]) > 10 + 5
+    else:
+        assert set(parser["Environment"]) <= known_variables()
+
+
+@pytest.mark.parametrize("block", _of("nginx"), ids=str)
+def test_proxy_settings_are_well_formed(block: Block) -> None:
+    depth = 0
+    for line in block.text.splitlines():
+        text = line.strip()
+        assert not text or text[-1] in ";{}", f"{block}: {line}"
+        depth += text.count("{") - text.count("}")
+        assert depth >= 0
+    assert depth == 0
+    for needed in (
+        "proxy_buffering off;",
+        "X-Forwarded-Proto",
+        "proxy_read_timeout",
+        "proxy_http_version 1.1;",
+    ):
+        assert needed in block.text, f"{block}: {needed}"
 
 
 @pytest.mark.parametrize("block", _of("python"), ids=str)
