@@ -14,9 +14,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rejoinder.openclaw.shapes import conformed
+
 PROTOCOL = 4
 
 Payload = Mapping[str, Any]
+
+#: The events, and the fields of answers, that the rules of turns go by. Others name fields alike and mean other things.
+RULED = frozenset(("agent", "chat", "session.message", "session.tool", "sessions.changed"))
+RULED_ANSWERS = frozenset(("list", "messages", "sessions"))
 
 
 class FrameError(ValueError):
@@ -74,12 +80,16 @@ def read(frame: Mapping[str, Any]) -> Event | Response | None:
             raise FrameError("The Gateway sent an event without a name.")
         seq = frame.get("seq")
         counted = isinstance(seq, int) and not isinstance(seq, bool)
-        return Event(name, mapping(frame.get("payload")), seq if counted else None)
+        told = mapping(frame.get("payload"))
+        return Event(name, conformed(told) if name in RULED else told, seq if counted else None)
     if kind == "res":
         request = _text(frame.get("id"))
         if request is None:
             raise FrameError("The Gateway sent a response without the id of its request.")
-        return Response(request, frame.get("ok") is True, frame.get("payload"), mapping(frame.get("error")))
+        payload = frame.get("payload")
+        if isinstance(payload, Mapping) and not RULED_ANSWERS.isdisjoint(payload):
+            payload = conformed(payload)
+        return Response(request, frame.get("ok") is True, payload, mapping(frame.get("error")))
     return None
 
 
