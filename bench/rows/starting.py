@@ -114,16 +114,16 @@ def _install(folder: Path) -> dict[str, Any]:
         check=True, env=environment(), capture_output=True,
     )  # fmt: skip
     seconds = time.perf_counter() - began
-    listed = subprocess.run(
-        [*pip, "list", "--format=freeze"], check=True, env=environment(), capture_output=True, text=True
-    )
-    names = [line for line in listed.stdout.split() if not line.startswith(("pip=", "setuptools="))]
+    packages = {file.name.partition("-")[0].lower() for file in place.rglob("*.dist-info")} - {
+        "pip",
+        "setuptools",
+    }
     return {
         "seconds": round(seconds, 1),
         "environment_s": round(made, 1),
         "mb": round(_megabytes(place) - before),
         # and ours
-        "packages": len(names) + 1,
+        "packages": len(packages) + 1,
     }
 
 
