@@ -49,7 +49,8 @@ GONE_ASKER = "asker gone"
 
 @dataclass(slots=True)
 class Asker:
-    """The run that asks, as the ask core sees it. ``cannot_park`` is why it may not ask with mode="async", or None."""
+    """The run that asks, as the ask core sees it. ``cannot_park`` is why it may not ask with mode="async", or None;
+    ``over``: its code has ended, and what it left behind may ask nothing more."""
 
     run_id: UUID
     epoch: int
@@ -58,6 +59,7 @@ class Asker:
     owner_process: UUID
     new_run: dict[str, Any] | None
     cannot_park: str | None
+    over: bool = False
     ordinal: int = 0
     park_id: UUID | None = None
     suspended: list[SuspendedInteraction] = field(default_factory=list)
@@ -108,6 +110,9 @@ class Asks:
     async def ask(self, asker: Asker, request: AskRequest) -> AskAnswer[Any] | SuspendedInteraction:
         """Block for the answer, or park. Raises InteractionTimeoutError, InteractionCancelledError,
         InteractionLimitError, SuspensionError, LeaseLostError. Cancelling the caller withdraws the question."""
+        if asker.over:
+            # A run without a row is known here only: the store would take its question for the first one.
+            raise LeaseLostError("this run has ended; what it left behind can ask nothing more")
         if request.mode == "async":
             return await self._ask_parked(asker, request)
         identifier = uuid4()

@@ -88,6 +88,7 @@ class Driver:
             # Such as sys.exit(): in a task of the event loop it would end this process and every other run in it.
             raise EscapedError() from error
         finally:
+            asker.over = True
             leaving(token)
         await pause.here(returned)
         return await self._settle(tool, asker, result)

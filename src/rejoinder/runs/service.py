@@ -124,9 +124,14 @@ class RunService:
             finally:
                 metrics.runs.labels(state).inc()
                 # A run that never asked has no row: its line in the request log is its record.
-                if asker.has_asked and not parked and keep_result:
+                if not asker.has_asked or parked:
+                    pass
+                elif asker.writing:
+                    # Left behind by the code: recorded after the end, it would stay open with nobody to wait for it.
+                    await self._end_now(asker, state, error, value if keep_result else None)
+                elif keep_result:
                     await self._keep(asker, state, value, error)
-                elif asker.has_asked and not parked:
+                else:
                     self._ends.append((run_id, asker.epoch, state, error))
                     self._wake.set()
 
@@ -211,14 +216,18 @@ class RunService:
         )
         self._signals.tell(s.run(asker.run_id), s.EVENTS, *(s.question(one) for one in withdrawn))
 
-    async def _end_now(self, asker: Asker, state: RunState, error: dict[str, Any]) -> None:
-        """The caller is gone: end the run at once, after the record of a question that may be under way."""
+    async def _end_now(
+        self, asker: Asker, state: RunState, error: dict[str, Any] | None, result: Any = None
+    ) -> None:
+        """End the run at once, after the record of a question that may be under way."""
         if not asker.has_asked:
             return
 
         async def end() -> None:
             await asker.written()
-            _, withdrawn = await self._runs.finish(asker.run_id, asker.epoch, state, error=error)
+            _, withdrawn = await self._runs.finish(
+                asker.run_id, asker.epoch, state, result=result, error=error
+            )
             self._signals.tell(s.EVENTS, *(s.question(one) for one in withdrawn))
 
         await self._asks.finally_(end)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rejoinder.contract.errors import ToolFailedError
+from rejoinder.contract.errors import LeaseLostError, RejoinderError, ToolFailedError
 from rejoinder.runs.ask import ask, ask_blocking
 from rejoinder.runs.tools import Tool, tool
 from tests.integration.core.support import assert_sound, in_an_hour, run_reaches, the_question
@@ -155,3 +155,57 @@ async def test_a_process_stops_although_a_plain_function_never_returns(database_
                 await call
     finally:
         free.set()
+
+
+async def test_what_a_tool_leaves_behind_can_ask_nothing_more(database_url: str) -> None:
+    """Its run never asked, so it has no row that could refuse the question."""
+    go_on = asyncio.Event()
+    left: list[asyncio.Task[Any]] = []
+
+    @tool
+    async def leaves() -> str:
+        """Leave something behind."""
+
+        async def asks() -> Any:
+            await go_on.wait()
+            return await ask("Is somebody there?")
+
+        left.append(asyncio.create_task(asks()))
+        return "done"
+
+    async with running(database_url, leaves) as node:
+        result = await node.run_service.call("leaves", {}, by=ANN, door="test")
+        assert result.result == "done"
+        go_on.set()
+        with pytest.raises(LeaseLostError):
+            await asyncio.wait_for(left[0], 20)
+        assert await node.database.value("SELECT count(*) FROM rejoinder.question") == 0
+
+
+async def test_a_question_that_is_being_recorded_when_its_run_returns_is_withdrawn(database_url: str) -> None:
+    left: list[asyncio.Task[Any]] = []
+
+    async with running(database_url) as node:
+        waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+
+        @tool
+        async def leaves() -> str:
+            """Leave something behind."""
+            left.append(asyncio.create_task(ask("Is somebody there?")))
+            await assert_eventually(lambda: node.database.value(waiting), "the record is not waiting")
+            return "done"
+
+        node.registry.add(leaves)
+        async with node.database.transaction() as blocking:
+            await blocking.execute("LOCK TABLE rejoinder.question IN SHARE MODE")
+            call = asyncio.create_task(node.run_service.call("leaves", {}, by=ANN, door="test"))
+            await assert_eventually(lambda: len(left), "it was not begun")
+            await assert_eventually(lambda: node.database.value(waiting), "the record is not waiting")
+        assert (await call).result == "done"
+        with pytest.raises(RejoinderError):
+            await asyncio.wait_for(left[0], 20)
+        await assert_eventually(
+            lambda: node.database.value("SELECT count(*) FROM rejoinder.run WHERE state = 'succeeded'"),
+            "the run did not end",
+        )
+        await assert_sound(database_url)
