@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from dataclasses import dataclass
 from getpass import getpass
 from typing import Any
@@ -18,6 +19,8 @@ from rejoinder.forms.plain import parse_plain
 
 #: Seconds that a command waits to see a parked run go on.
 SEE_IT_GO_ON = 3
+#: Seconds between looks for a worker that takes it up: soon for the one that is free, one in all.
+TAKEN_UP = (0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.3)
 SIMPLE = frozenset(
     (
         "text",
@@ -153,12 +156,8 @@ def report(client: Client, identifier: str, question: dict[str, Any] | None) -> 
             question = client.get(f"/api/interactions/{segment(identifier)}")
         if question is None or question.get("mode") != "async":
             return
-        run = client.get(f"/api/tool-runs/{segment(str(question['run_id']))}/wait", seconds=SEE_IT_GO_ON)
+        run = _gone_on(client, f"/api/tool-runs/{segment(str(question['run_id']))}")
         status = run.get("status")
-        if status == "parked":
-            # As it was before the worker took it up, or parked on its next question.
-            run = client.get(f"/api/tool-runs/{segment(str(question['run_id']))}")
-            status = run.get("status")
     except ServerError:
         return
     tool = cell(run.get("tool_name"))
@@ -168,3 +167,19 @@ def report(client: Client, identifier: str, question: dict[str, Any] | None) -> 
         print(f"{tool} went on and {status}: {cell((run.get('error') or {}).get('error'))}")
     elif status == "running":
         print(f"{tool} goes on: rejoinder tools run-show {run.get('run_id')}")
+    elif status == "parked":
+        print(f"{tool} is parked still: it waits for another answer, or for a worker.")
+
+
+def _gone_on(client: Client, path: str) -> dict[str, Any]:
+    """The run once a worker has taken it up and come to an end, or as it is when that takes too long."""
+    run: dict[str, Any] = client.get(path)
+    # To the server a parked run is settled, so waiting there returns at once: look until a worker has it.
+    for pause in TAKEN_UP:
+        if run.get("status") != "parked":
+            break
+        time.sleep(pause)
+        run = client.get(path)
+    if run.get("status") == "running":
+        run = client.get(f"{path}/wait", seconds=SEE_IT_GO_ON)
+    return run

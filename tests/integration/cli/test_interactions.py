@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from rejoinder.cli import answering
 from tests.integration.cli.conftest import Shell
 from tests.integration.doors.edge import Edge
 from tests.support import assert_eventually
@@ -62,6 +63,15 @@ async def test_an_answer_is_typed_by_the_question(
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith("Answered.")
     assert await told(server, identifier) == expected
+
+
+async def test_it_says_how_a_parked_run_went_on(
+    server: Edge, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As many looks as a busy machine needs.
+    monkeypatch.setattr(answering, "TAKEN_UP", (0.02,) * 1000)
+    done = await shell("interactions", "answer", await park(shell), "yes")
+    assert done.out == 'Answered.\nparking went on and finished: {"told": true}\n'
 
 
 @pytest.mark.parametrize("source", ["-", "file"])
