@@ -177,7 +177,7 @@ class Jobs:
         if questions is None:
             code, returned = (lambda: tool.call(tool.check_arguments(arguments))), "run.returned"
         else:
-            given = _given(run, questions)
+            given = _given(run, tool, questions)
             code, returned = (lambda: tool.go_on(given)), "resume.returned"
         with span(
             "rejoinder.run" if questions is None else "rejoinder.resume",
@@ -290,14 +290,14 @@ def _attempt(run: Run, resumed: bool) -> int:
     return run.starts + 1 if not resumed or run.state == "running" else 1
 
 
-def _given(run: Run, questions: list[Question]) -> dict[str, Any]:
+def _given(run: Run, tool: Tool, questions: list[Question]) -> dict[str, Any]:
     answers = {q.id: AskAnswer(q.answer if q.state == "answered" else expiry_marker()) for q in questions}
     first = questions[0].id
     return {
         "interaction_id": first,
         "ask_result": answers[first],
         "answers": answers,
-        "arguments": run.arguments or {},
+        "arguments": tool.with_defaults(run.arguments or {}),
         "run_id": run.id,
         "attempt": _attempt(run, True),
     }

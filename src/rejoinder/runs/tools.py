@@ -12,6 +12,7 @@ from typing import Any, cast, get_type_hints, overload
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import PydanticSerializationError, PydanticUndefined, to_jsonable_python
+from pydantic_core import to_json as json_bytes
 
 from rejoinder.contract.answers import AskAnswer, SecretValue, SuspendedInteraction
 from rejoinder.contract.errors import ConfigurationError, ToolArgumentError, ToolFailedError
@@ -21,6 +22,8 @@ Function = Callable[..., Any]
 
 #: What a continuation may ask to be given, by parameter name.
 CONTINUATION_PARAMETERS = ("interaction_id", "ask_result", "answers", "arguments", "run_id", "attempt")
+#: Bytes of JSON. The column takes four times as much; a run whose end it refused would never end.
+MAX_RESULT = 64 * 2**20
 _NAME = r"^[A-Za-z_][A-Za-z0-9_.-]{0,127}$"
 
 
@@ -73,7 +76,8 @@ class Tool:
         """Decorator: what is called with the answer once a parked run of this tool may go on.
 
         It takes any of ``interaction_id`` (UUID), ``ask_result`` (AskAnswer), ``answers`` (``{UUID: AskAnswer}`` in
-        the order asked, for several questions), ``arguments`` (the tool's own, as JSON), ``run_id`` and ``attempt``.
+        the order asked, for several questions), ``arguments`` (the tool's own as JSON, with its defaults), ``run_id`` and
+        ``attempt``.
         """
         names = frozenset(inspect.signature(function).parameters)
         unknown = names - set(CONTINUATION_PARAMETERS)
@@ -103,6 +107,15 @@ class Tool:
         except RecursionError:
             raise ToolArgumentError("arguments are nested too deeply", field="arguments") from None
         return {str(field.alias): getattr(model, name) for name, field in type(model).model_fields.items()}
+
+    def with_defaults(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """``arguments`` as given, with the defaults of those left out, as far as those are JSON."""
+        given = dict(arguments)
+        for field in self._model.model_fields.values():
+            if field.alias is not None and field.alias not in given and not field.is_required():
+                with contextlib.suppress(PydanticSerializationError, TypeError, ValueError):
+                    given[field.alias] = to_jsonable_python(field.get_default(call_default_factory=True))
+        return given
 
     async def call(self, arguments: dict[str, Any]) -> Any:
         return await _invoke(self.function, arguments)
@@ -221,7 +234,8 @@ def suspensions(result: Any) -> list[SuspendedInteraction] | None:
 
 
 def to_json(result: Any) -> Any:
-    """A tool's result as JSON. Raises ToolFailedError where it is not JSON, or holds an unrevealed secret."""
+    """A tool's result as JSON. Raises ToolFailedError where it is not JSON, is over MAX_RESULT, or holds an unrevealed
+    secret."""
     try:
         value = to_jsonable_python(result, fallback=_fallback, inf_nan_mode="strings")
     except (PydanticSerializationError, TypeError, ValueError, RecursionError):
@@ -230,6 +244,10 @@ def to_json(result: Any) -> Any:
         ) from None
     if reason := unstorable(value):
         raise ToolFailedError(f"the tool's result cannot be stored: {reason}")
+    if len(json_bytes(value)) > MAX_RESULT:
+        raise ToolFailedError(
+            f"the tool's result is over {MAX_RESULT // 2**20} MiB, which is the most that a run returns"
+        )
     return value
 
 

@@ -6,13 +6,14 @@ import asyncio
 import sys
 import threading
 from collections.abc import Callable
+from datetime import date
 from typing import Any
 
 import pytest
 
 from rejoinder.contract.errors import LeaseLostError, RejoinderError, ToolFailedError
 from rejoinder.runs.ask import ask, ask_blocking
-from rejoinder.runs.tools import Tool, tool
+from rejoinder.runs.tools import MAX_RESULT, Tool, tool
 from tests.integration.core.support import assert_sound, in_an_hour, run_reaches, the_question
 from tests.integration.nodes import ANN, BOB, running
 from tests.support import assert_eventually
@@ -209,3 +210,42 @@ async def test_a_question_that_is_being_recorded_when_its_run_returns_is_withdra
             "the run did not end",
         )
         await assert_sound(database_url)
+
+
+@pytest.mark.parametrize("worker", [False, True], ids=["called", "background"])
+async def test_a_result_too_large_to_be_stored_fails_its_run(database_url: str, worker: bool) -> None:
+    @tool
+    async def large() -> str:
+        """Return a lot."""
+        return "x" * MAX_RESULT
+
+    async with running(database_url, large, worker=worker) as node:
+        if not worker:
+            with pytest.raises(ToolFailedError, match="over 64 MiB"):
+                await node.run_service.call("large", {}, by=ANN, door="test")
+            return
+        run_id = await node.run_service.start_background("large", {}, by=ANN)
+        await run_reaches(node, run_id, "failed")
+
+
+async def test_a_continuation_is_given_the_arguments_that_were_left_to_their_defaults(
+    database_url: str,
+) -> None:
+    seen: list[dict[str, Any]] = []
+
+    @tool
+    async def parks(name: str, day: date = date(2026, 1, 2), tags: tuple[str, ...] = ()) -> Any:
+        """Park."""
+        return await ask("Go on?", mode="async", expiry_at=in_an_hour())
+
+    @parks.continuation
+    async def goes_on(arguments: dict[str, Any]) -> None:
+        seen.append(arguments)
+
+    async with running(database_url, parks, worker=True) as node:
+        run_id = await node.run_service.start_background("parks", {"name": "a"}, by=ANN)
+        question = await the_question(node)
+        await run_reaches(node, run_id, "parked")
+        await node.asks.answer(question.id, "x", by=BOB, via="test")
+        await run_reaches(node, run_id, "succeeded")
+    assert seen == [{"name": "a", "day": "2026-01-02", "tags": []}]
