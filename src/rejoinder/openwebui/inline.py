@@ -1,0 +1,69 @@
+"""A reply that the Host's own request streams: the run's events are handed to it as it asks for them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
+
+from rejoinder.openwebui.emit import Emission, Event, joined
+from rejoinder.turns.finish import Final
+from rejoinder.turns.reducer import Op
+
+
+class Inline:
+    """Fed by `show` and `end`, which return at once; read by `events`, once."""
+
+    def __init__(self) -> None:
+        self.emission = Emission()
+        self.final: Final | None = None
+        self.error: str | None = None
+        self.over = False
+        self._events: list[Event] = []
+        self._closed = False
+        self._wake = asyncio.Event()
+
+    def show(self, diff: Iterable[Op]) -> None:
+        """More of the message."""
+        self._events += self.emission.apply(diff)
+        self._wake.set()
+
+    def end(self, final: Final | None) -> None:
+        """The message is finished and is exactly this; None for one that says nothing."""
+        self.final = final
+        self._closed = True
+        self._wake.set()
+
+    def fail(self, text: str) -> None:
+        """The reply cannot go on: show why."""
+        self.error = text
+        self._closed = True
+        self._wake.set()
+
+    async def events(self) -> AsyncIterator[dict[str, Any]]:
+        """What the Host's stream takes, to the end of the reply."""
+        while True:
+            events, self._events = joined(self._events), []
+            for event in events:
+                yield event
+            if self._closed and not self._events:
+                break
+            await self._wake.wait()
+            self._wake.clear()
+        for event in self._last():
+            yield event
+        self.over = True
+
+    def _last(self) -> list[dict[str, Any]]:
+        final = self.final
+        error = self.error
+        if final is None:
+            found = self.emission.close()
+        else:
+            found, exact = self.emission.finish(final.items)
+            if not exact:
+                found = [{"type": "response.completed", "response": {"output": list(self.emission.output)}}]
+            error = error or (None if final.silent else final.error)
+        if error:
+            found = [*found, {"error": error}]
+        return found

@@ -1,0 +1,197 @@
+"""One message of a person: sent to the agent, its reply streamed through the request that asked for it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rejoinder.openclaw.calls import send_chat
+from rejoinder.openclaw.errors import CallFailed, Dropped, GatewayError, NotConnected, Refused, TimedOut
+from rejoinder.openwebui.bridge import Bridge
+from rejoinder.openwebui.inline import Inline
+from rejoinder.openwebui.intent import install
+from rejoinder.turns.identity import message_id, parse_key
+
+log = logging.getLogger("rejoinder.openwebui")
+
+Tell = Callable[[str, bool], Awaitable[None]]
+"""Shows a line of state above the reply: its words, and whether it is over."""
+
+READY_SECONDS = 10.0
+_ATTEMPTS = 5
+
+
+class TurnError(Exception):
+    """The message could not be sent. The text says what to do about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a person asked.
+
+    agent, user, chat, message: who answers whom, where, in which reply; the last two None for a request without a chat.
+    model: the model to use, None for the agent's own. thinking: a level the model knows, or None.
+    attachments: `{type, mimeType, fileName, content}` with base64 content.
+    """
+
+    agent: str
+    user: str | None
+    chat: str | None
+    message: str | None
+    text: str
+    model: str | None = None
+    thinking: str | None = None
+    attachments: Sequence[dict[str, Any]] = ()
+
+    @property
+    def key(self) -> str:
+        """The session of the chat; a new one each time for a request without a chat."""
+        chat = (self.chat or f"api-{uuid.uuid4()}").replace(":", "-")
+        return f"agent:{self.agent}:openwebui-{self.user or 'unknown'}-{chat}"
+
+
+async def reply(bridge: Bridge, asked: Asked, tell: Tell) -> AsyncIterator[dict[str, Any]]:
+    """The events of the reply, as the Host's stream takes them. Raises TurnError, only before the first of them."""
+    key = asked.key
+    chat = parse_key(key)
+    if chat is not None and asked.message:
+        run_id = f"msg-{chat.chat}-{asked.message}-{time.time_ns() // 1_000_000}"
+    else:
+        chat, run_id = None, f"owui-{uuid.uuid4()}"
+        bridge.accept(key)
+    reply_id = message_id(key, run_id)
+    assert reply_id is not None
+    inline = bridge.messages.stream(reply_id)
+    sent = False
+    try:
+        if chat is not None:
+            bridge.spawn(install(bridge.host, chat.user, chat.chat, reply_id))
+        await _wait_for_turn(bridge, key, tell)
+        await _choose(bridge, key, asked.model)
+        # From here on the run may be there, whatever becomes of this request.
+        sent = True
+        try:
+            await _send(bridge, key, run_id, asked, tell)
+        except TurnError:
+            sent = False
+            raise
+        bridge.table.expect(key, run_id)
+        async for event in inline.events():
+            yield event
+    finally:
+        if sent and not inline.over:
+            bridge.hand_over(key, run_id, reply_id, inline)
+        else:
+            bridge.messages.streamed(reply_id, inline)
+        if chat is None:
+            bridge.forget(key)
+
+
+async def _wait_for_turn(bridge: Bridge, key: str, tell: Tell) -> None:
+    await _ready(bridge)
+    if bridge.active(key):
+        await tell("Queued behind the current response", False)
+        await bridge.idle(key)
+        await tell("Sent", True)
+
+
+async def _ready(bridge: Bridge) -> None:
+    try:
+        await bridge.client.ready(READY_SECONDS)
+    except GatewayError as error:
+        raise TurnError(advice(error)) from error
+
+
+async def _choose(bridge: Bridge, key: str, model: str | None) -> None:
+    if bridge.chosen.get(key) == model and (model or key in bridge.chosen):
+        return
+    if model is None and key not in bridge.listed:
+        return  # a session that is not there yet has no model of its own
+    try:
+        await bridge.client.call("sessions.patch", {"key": key, "model": model})
+        bridge.chosen[key] = model
+    except CallFailed as error:
+        if model is None:
+            log.info("The model of a session could not be set back: %s", error)
+            return
+        raise TurnError(f"The Gateway does not take the model {model}: {error.message}") from error
+    except GatewayError as error:
+        raise TurnError(advice(error)) from error
+
+
+async def _send(bridge: Bridge, key: str, run_id: str, asked: Asked, tell: Tell) -> None:
+    thinking = asked.thinking
+    told = False
+    for attempt in range(_ATTEMPTS):
+        hellos = bridge.hellos
+        try:
+            await send_chat(
+                bridge.client,
+                key,
+                asked.text,
+                run_id,
+                # Never put into a run that answers somebody else: it waits and gets a run of its own.
+                queue_mode="followup",
+                attachments=asked.attachments,
+                thinking=thinking,
+                receipt=receipt(asked),
+            )
+            if told:
+                await tell("Sent", True)
+            return
+        except CallFailed as error:
+            if error.restarting:
+                told = True
+                await tell("The Gateway restarts; the message is sent when it is back", False)
+                await bridge.greeted_after(hellos)
+            elif thinking is not None and "think" in error.message.lower():
+                await tell(f"The model does not know the thinking level {thinking}; it is left out", True)
+                thinking = None
+            else:
+                raise TurnError(_refused(error, asked)) from error
+        except (Dropped, NotConnected, TimedOut) as error:
+            # Whether it arrived is unknown; the same id starts no second run.
+            if attempt + 1 == _ATTEMPTS:
+                raise TurnError(advice(error)) from error
+            await _ready(bridge)
+    raise TurnError("The message could not be sent. Send it again.")
+
+
+def receipt(asked: Asked) -> str:
+    """What the agent is told about where the message comes from."""
+    facts = {"source": "openwebui", "chat_id": asked.chat, "user_id": asked.user}
+    told = json.dumps({name: value for name, value in facts.items() if value}, indent=2)
+    return f"Open WebUI chat\n```json\n{told}\n```"
+
+
+def advice(error: GatewayError) -> str:
+    """What a person who sees it in the chat can do, with the name of the valve that is wrong."""
+    if isinstance(error, Refused):
+        valve = {
+            "token": "Valve: GATEWAY_TOKEN.",
+            "unreachable": "Valve: GATEWAY_URL.",
+            "timeout": "Valve: GATEWAY_URL.",
+            "pairing": f"This device is {error.device_id}." if error.device_id else "",
+            "device": "Valve: DEVICE_IDENTITY.",
+        }.get(error.kind, "")
+        return f"{error} {valve}".strip()
+    if isinstance(error, (NotConnected, Dropped, TimedOut)):
+        return f"{error.message} Send the message again in a moment."
+    return error.message
+
+
+def _refused(error: CallFailed, asked: Asked) -> str:
+    said = error.message.lower()
+    if "agent" in said and ("unknown" in said or "not found" in said or "no such" in said):
+        return f"The Gateway has no agent named {asked.agent}. Valve: AGENT_ID. It said: {error.message}"
+    if "model" in said:
+        return f"The Gateway does not take the model: {error.message}"
+    return f"The Gateway did not take the message: {error.message}"
+
+
+__all__ = ["Asked", "Inline", "TurnError", "advice", "reply"]
