@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from bench.plot import Bar, Panel, draw
 PAGE = ROOT / "docs" / "reference" / "performance.md"
 PICTURE = ROOT / "docs" / "images" / "bench-answer.svg"
 BEGIN, END = "<!-- measured: written by make bench -->", "<!-- end of measured -->"
+_FIRST = re.compile(r"[0-9]+(\.[0-9]+)?")
 HEAD = ("what", "Rejoinder", "budget", "plain SQL claim", "DBOS recv", "LangGraph interrupt")
 
 
@@ -64,12 +66,18 @@ def _table(lines: list[dict[str, Any]]) -> str:
                 line["what"],
                 f"**{line['ours']}**",
                 line["budget"] + verdict,
-                line["floor"],
-                line["dbos"],
-                line["langgraph"],
+                *(_beside(line[way], line["ours"]) for way in ("floor", "dbos", "langgraph")),
             )
         )
     return "\n".join("| " + " | ".join(cell or " " for cell in row) + " |" for row in rows)
+
+
+def _beside(text: str, ours: str) -> str:
+    """With how many times ours its first figure is."""
+    first, mine = _FIRST.match(text), _FIRST.match(ours)
+    if first is None or mine is None or any(letter.isalpha() for letter in text):
+        return text
+    return f"{text} (×{float(first[0]) / float(mine[0]):.2g})"
 
 
 def _picture(files: dict[str, Any]) -> str:

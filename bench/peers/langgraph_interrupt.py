@@ -86,7 +86,7 @@ async def main(url: str, one: int, burst: int, parked: int) -> dict[str, Any]:
     began = time.perf_counter()
     ended = await asyncio.gather(*(resume(name) for name in names), return_exceptions=True)
     answered = time.perf_counter() - began
-    woken = [RESUMED[name] - began for name in names if name in RESUMED]
+    woken = [one[1] for one in ended if not isinstance(one, BaseException)]
     result: dict[str, Any] = {
         "one": spread(ran for ran, _ in alone),
         "one_returned": spread(returned for _, returned in alone),
