@@ -92,6 +92,8 @@ def desk(processes: Processes, data: DataFolder) -> Desk:
 
 async def test_a_newcomer_is_asked_answers_and_sees_the_run_go_on(desk: Desk) -> None:
     up = await desk.up()
+    # The next start, with tools of one's own, must find the same folder.
+    await up.wait_output(f"up --manifest manifest.yaml --data {desk.data.root}\n")
     blocked = await desk.question_of("demo_clean_up")
     parked = await desk.question_of("demo_release_check")
 

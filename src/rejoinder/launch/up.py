@@ -182,7 +182,7 @@ def welcome(
         say("To run a tool of your own, begin with a copy of this file:")
         say(f"  {Path(__file__).parent.parent / 'demo' / 'tools.py'}")
         say("and name it in a manifest:")
-        say(f"  {command} up --manifest manifest.yaml")
+        say(f"  {command} up --manifest manifest.yaml{_same_folder(data)}")
     say("Ctrl-C stops everything; open questions of parked runs stay. What happens is written here:")
     say("")
 
@@ -242,6 +242,14 @@ def _is_found(data: DataFolder) -> bool:
     from rejoinder.launch.paths import found_folder
 
     return found_folder().root == data.root
+
+
+def _same_folder(data: DataFolder) -> str:
+    """What the next start must be given to find this folder again: nothing, where it would choose it by itself."""
+    if DataFolder.choose().root == data.root:
+        return ""
+    relative = os.path.relpath(data.root)
+    return f" --data {_quoted(str(data.root) if relative.startswith('..') else relative)}"
 
 
 def _command() -> str:
