@@ -29,6 +29,7 @@ from tests.support import clean_environment, free_port, wait_until
 DEFAULT_PORT = "8642"
 PATIENCE = 60.0
 BIN = Path(sys.executable).parent
+CURL = ROOT / "tests" / "docs" / "curl.py"
 SHARED_MANIFEST = ROOT / "examples" / "housekeeping" / "manifest.yaml"
 
 
@@ -223,7 +224,18 @@ class Reader:
 
     def _environment(self) -> dict[str, str]:
         path = f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}"
+        if shutil.which("curl") is None:
+            path = f"{self._curl()}{os.pathsep}{path}"
         return clean_environment({"PATH": path, "COLUMNS": "120", "TZ": "UTC"})
+
+    def _curl(self) -> Path:
+        """A folder with a command of that name."""
+        made = self.folder / ".bin"
+        made.mkdir(exist_ok=True)
+        command = made / "curl"
+        command.write_text(f"#!{sys.executable}\n{CURL.read_text(encoding='utf-8')}", encoding="utf-8")
+        command.chmod(0o755)
+        return made
 
     def _filled(self, text: str, tool: str | None = None) -> str:
         """The text with what a reader puts in."""
