@@ -154,7 +154,7 @@ class Node:
                 ):
                     log.warning("process found dead", process=str(process_id), withdrawn=len(withdrawn))
                     metrics.withdrawn.inc(len(withdrawn))
-                    self.signals.tell(s.EVENTS, s.JOBS, *(s.question(one) for one in withdrawn))
+                    self.signals.tell(s.EVENTS, s.STARTS, s.RESUMES, *(s.question(one) for one in withdrawn))
             except NotReadyError:
                 pass
             except Exception:

@@ -67,7 +67,7 @@ class Deadlines:
             told = [s.question(one.id) for one in closed] + [
                 s.run(one.run_id) for one in closed if one.park_id is not None
             ]
-            jobs = [s.JOBS] if any(one.resumes for one in closed) else []
+            jobs = [s.RESUMES] if any(one.resumes for one in closed) else []
             self._signals.tell(*told, *jobs, s.EVENTS)
         return len(closed)
 

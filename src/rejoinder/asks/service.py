@@ -361,7 +361,7 @@ class Asks:
             return
         told = [s.question(one.id) for one in closed]
         runs = [s.run(one.run_id) for one in closed if one.park_id is not None]
-        jobs = [s.JOBS] if any(one.resumes for one in closed) else []
+        jobs = [s.RESUMES] if any(one.resumes for one in closed) else []
         self._signals.tell(*told, *runs, *jobs, s.EVENTS)
 
     async def _note_refusal(

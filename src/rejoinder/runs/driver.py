@@ -123,7 +123,7 @@ class Driver:
         if status == "empty":
             raise ParkRunTakenDownError("a question of this run was withdrawn before the run could park")
         await pause.here("park.sealed")
-        told = [s.run(asker.run_id), s.EVENTS] + ([s.JOBS] if resumes else [])
+        told = [s.run(asker.run_id), s.EVENTS] + ([s.RESUMES] if resumes else [])
         self._signals.tell(*told)
         sentinel = SuspendedInteraction(
             parked[0].interaction_id,

@@ -89,28 +89,28 @@ class Jobs:
         if run is None or run.state != "running" or run.phase != "start":
             return
         tool = self._tool(run, attempts)
+        identity = await self._identity(run)
         await pause.here("run.picked")
         epoch = await self._enter(run, None)
         if epoch is None:
             return
         await pause.here("run.entered")
-        await self._go(run, epoch, tool, None)
+        await self._go(run, epoch, tool, identity, None)
 
     async def resume(self, park_id: UUID, attempts: int) -> None:
         """A parked run goes on with its answers. Raises Later."""
-        run_id = await self._runs.run_of_park(park_id)
-        run = await self._runs.by_id(run_id) if run_id is not None else None
+        run = await self._runs.of_park(park_id)
         if run is None or run.state not in ("parked", "running"):
             return
         tool = self._tool(run, attempts)
-        questions = await self._questions.of_park(park_id)
+        questions, identity = await asyncio.gather(self._questions.of_park(park_id), self._identity(run))
         await pause.here("resume.picked")
         epoch = await self._enter(run, park_id)
         if epoch is None:
             return
         metrics.resumed.inc()
         await pause.here("resume.entered")
-        await self._go(run, epoch, tool, questions)
+        await self._go(run, epoch, tool, identity, questions)
 
     async def stop(self, drain: float) -> None:
         """Let running code end by itself for ``drain`` seconds, then cancel it."""
@@ -149,9 +149,15 @@ class Jobs:
             self._signals.tell(s.EVENTS, s.run(run.id))
         return None
 
-    async def _go(self, run: Run, epoch: int, tool: Tool | None, questions: list[Question] | None) -> None:
+    async def _go(
+        self,
+        run: Run,
+        epoch: int,
+        tool: Tool | None,
+        identity: Identity | None,
+        questions: list[Question] | None,
+    ) -> None:
         refusal: RejoinderError | None = None
-        identity = await patiently(lambda: self._identity(run))
         if tool is None:
             refusal = ToolNotFoundError(
                 "no worker knows this tool; add it to the manifest, then retry the run"

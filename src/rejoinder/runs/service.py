@@ -164,7 +164,7 @@ class RunService:
                 idempotent=tool.idempotent,
                 trace=stored_context(),
             )
-        self._signals.tell(s.JOBS, s.EVENTS)
+        self._signals.tell(s.STARTS, s.EVENTS)
         return run_id
 
     async def get(self, run_id: UUID, *, by: Identity) -> Run:
@@ -202,7 +202,7 @@ class RunService:
             raise RunNotFoundError()
         if status == "conflict":
             raise RunConflictError("The run is not held, so there is nothing to retry.")
-        self._signals.tell(s.JOBS, s.EVENTS, s.run(run_id))
+        self._signals.tell(s.STARTS, s.RESUMES, s.EVENTS, s.run(run_id))
 
     async def discard(self, run_id: UUID, *, by: Identity) -> None:
         """Take a held run off the operator's list; it stays as it ended."""

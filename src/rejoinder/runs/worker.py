@@ -13,13 +13,14 @@ from pgqueuer.adapters.drivers.asyncpg import AsyncpgPoolDriver
 from pgqueuer.core.qm import QueueManager
 from pgqueuer.domain.errors import RetryRequested
 from pgqueuer.domain.models import Job
+from pgqueuer.domain.types import Channel
 
 from rejoinder.contract.errors import NotReadyError
 from rejoinder.contract.settings import Settings
 from rejoinder.observe.logs import get_logger
 from rejoinder.runs.jobs import Jobs, Later
 from rejoinder.store.database import AWAY, Database
-from rejoinder.store.queue import JOB_CHANNEL, queue_queries
+from rejoinder.store.queue import RESUME, START, job_channel, queue_queries
 from rejoinder.store.signals import Signals
 
 log = get_logger("worker")
@@ -70,12 +71,12 @@ class Worker:
         self._jobs = jobs
         self._settings = settings
         self._driver = QueueDriver(database, signals)
-        self._resumes = self._manager("resume", jobs.resume)
-        self._starts = self._manager("run", jobs.run)
+        self._resumes = self._manager(RESUME, jobs.resume)
+        self._starts = self._manager(START, jobs.run)
         self._tasks: list[asyncio.Task[None]] = []
 
-    def _manager(self, entrypoint: str, act: Callable[[UUID, int], Awaitable[None]]) -> QueueManager:
-        manager = QueueManager(queue_queries(self._driver), channel=JOB_CHANNEL)  # type: ignore[arg-type]
+    def _manager(self, kind: str, act: Callable[[UUID, int], Awaitable[None]]) -> QueueManager:
+        manager = QueueManager(queue_queries(self._driver, kind), channel=Channel(job_channel(kind)))
 
         async def handle(job: Job) -> None:
             assert job.payload is not None
@@ -90,7 +91,7 @@ class Worker:
                 log.exception("a job failed")
                 raise RetryRequested(timedelta(seconds=30), type(error).__name__) from None
 
-        manager.entrypoint(entrypoint, on_failure="hold")(handle)
+        manager.entrypoint(kind, on_failure="hold")(handle)
         return manager
 
     def start(self) -> None:

@@ -4,7 +4,7 @@ What is different from its defaults, and why:
 
 * its trigger, which notifies inside the enqueueing transaction, is dropped: commits that notify queue behind each
   other through the disk's flush, for the whole database. The process that committed notifies afterwards instead
-  (``JOB_CHANNEL``); a worker polls as the floor.
+  (``job_channel``); a worker polls as the floor.
 * a failed job is held, not deleted.
 * who may finish a run is decided by the epoch in our rows: PgQueuer completes a job without asking who holds it.
 """
@@ -15,20 +15,26 @@ from pgqueuer.adapters.drivers.asyncpg import AsyncpgDriver
 from pgqueuer.adapters.persistence import qb
 from pgqueuer.domain.settings import DBSettings
 from pgqueuer.domain.types import Channel
+from pgqueuer.ports.driver import Driver
 from pgqueuer.queries import Queries
 
 from rejoinder.store.database import Connection
 
 SCHEMA = "rejoinder"
-JOB_CHANNEL = "rejoinder_jobs"
+#: The two kinds of jobs. Each has a channel of its own, so that a job wakes only what runs its kind.
+RESUME, START = "resume", "run"
 
 
-def queue_settings() -> DBSettings:
-    return DBSettings(db_schema=SCHEMA, channel=Channel(JOB_CHANNEL))
+def job_channel(kind: str) -> str:
+    return f"rejoinder_jobs_{kind}"
 
 
-def queue_queries(driver: AsyncpgDriver) -> Queries:
-    settings = queue_settings()
+def queue_settings(kind: str = START) -> DBSettings:
+    return DBSettings(db_schema=SCHEMA, channel=Channel(job_channel(kind)))
+
+
+def queue_queries(driver: Driver, kind: str = START) -> Queries:
+    settings = queue_settings(kind)
     return Queries(
         driver,
         qbe=qb.QueryBuilderEnvironment(settings),

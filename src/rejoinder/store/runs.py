@@ -17,6 +17,7 @@ _BRIEF = _COLUMNS.replace("result,", "NULL::jsonb AS result,").replace(
 )
 _BY_ID = _sql.by_id.replace("{columns}", _COLUMNS)
 _SAME_CALL = _sql.same_call.replace("{columns}", _COLUMNS)
+_OF_PARK = _sql.of_park.replace("{columns}", _COLUMNS)
 _NEWEST = _sql.newest.replace("{brief}", _BRIEF)
 
 RunState = Literal["running", "parked", "succeeded", "failed", "lost", "cancelled"]
@@ -161,9 +162,10 @@ class Runs:
     async def discard(self, identifier: UUID, by: str) -> bool:
         return await self._db.value(_sql.discard, identifier, by) is not None
 
-    async def run_of_park(self, park_id: UUID) -> UUID | None:
-        row = await self._db.row(_sql.resume_of, park_id)
-        return None if row is None else row["run_id"]
+    async def of_park(self, park_id: UUID) -> Run | None:
+        """The run that this park's resumption carries on, or None where it has none."""
+        row = await self._db.row(_OF_PARK, park_id)
+        return None if row is None else Run(*row)
 
     async def going(self, stale: float) -> tuple[int, int]:
         """How many background runs are going, and how many workers are there."""

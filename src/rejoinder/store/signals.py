@@ -20,7 +20,7 @@ from rejoinder.contract import pause
 from rejoinder.contract.errors import NotReadyError
 from rejoinder.observe.logs import get_logger
 from rejoinder.store.database import AWAY, Connection, Database
-from rejoinder.store.queue import JOB_CHANNEL
+from rejoinder.store.queue import RESUME, START, job_channel
 
 CHANNEL = "rejoinder"
 #: Postgres refuses a payload of 8,000 bytes.
@@ -32,7 +32,10 @@ EVENTS = "e"
 DEADLINE = "d"
 RUN = "r"
 KEYS = "k"
-JOBS = "j"
+#: Jobs were enqueued: resumptions, or first phases of runs.
+RESUMES = "j:resume"
+STARTS = "j:run"
+_JOBS = {RESUMES: job_channel(RESUME), STARTS: job_channel(START)}
 
 log = get_logger("signals")
 
@@ -160,7 +163,8 @@ class Signals:
         self._connection = connection
         connection.add_termination_listener(lambda _c: self._lost.set())
         await connection.add_listener(CHANNEL, self._heard)
-        await connection.add_listener(JOB_CHANNEL, self._relayed)
+        for channel in _JOBS.values():
+            await connection.add_listener(channel, self._relayed)
         for callback in self._on_connect:
             await callback()
         if self._lock_key is not None:
@@ -195,13 +199,12 @@ class Signals:
             return
         signals, self._outgoing = list(self._outgoing), {}
         channels, payloads = [], []
-        jobs = JOBS in signals
-        for payload in pack([s for s in signals if s != JOBS]):
+        for payload in pack([s for s in signals if s not in _JOBS]):
             channels.append(CHANNEL)
             payloads.append(f"{self._mark} {payload}")
-        if jobs:
-            channels.append(JOB_CHANNEL)
-            payloads.append(_job_event())
+        for channel in (_JOBS[s] for s in signals if s in _JOBS):
+            channels.append(channel)
+            payloads.append(_job_event(channel))
         await self._database.execute(
             "SELECT pg_notify(c, p) FROM unnest($1::text[], $2::text[]) AS s (c, p)", channels, payloads
         )
@@ -224,12 +227,12 @@ def pack(signals: list[str]) -> list[str]:
     return payloads
 
 
-def _job_event() -> str:
+def _job_event(channel: str) -> str:
     from datetime import UTC, datetime
 
     return orjson.dumps(
         {
-            "channel": JOB_CHANNEL,
+            "channel": channel,
             "operation": "insert",
             "sent_at": datetime.now(UTC).isoformat(),
             "table": "pgqueuer",

@@ -135,12 +135,15 @@ class TextFlow:
         if rest is not None and not rest.strip():
             return
         told = [scope for scope in self._scopes if scope.text.strip()]
-        if rest is not None and len(told) > 1:
-            self._set(
-                self._new(None, False, text, len(text) - len(rest)), text, None, replace=True, sure=True
-            )
-            return
         last = told[-1] if told else None
+        if rest is not None and last is not None and len(told) > 1:
+            if last.open:
+                # No tool came since: the words that are missing are the end of the last stretch.
+                self._set(last, last.text.rstrip() + rest, None, replace=True, sure=True)
+            else:
+                more = self._new(None, False, text, len(text) - len(rest))
+                self._set(more, text, None, replace=True, sure=True)
+            return
         if last is not None:
             have = last.text.strip()
             if have.startswith(said):

@@ -47,8 +47,8 @@ SELECT rejoinder.retry_run_v1($1, $2);
 WITH gone AS (UPDATE rejoinder.run SET held = false WHERE id = $1 AND held RETURNING id)
 INSERT INTO rejoinder.event (kind, run_id, actor) SELECT 'run.discarded', id, $2 FROM gone RETURNING run_id;
 
--- name: resume_of
-SELECT s.run_id, s.finished_at FROM rejoinder.resume s WHERE s.park_id = $1;
+-- name: of_park
+SELECT {columns} FROM rejoinder.run WHERE id = (SELECT s.run_id FROM rejoinder.resume s WHERE s.park_id = $1);
 
 -- name: going
 -- Background runs that are going now, and the workers that are there to run them.
