@@ -1,0 +1,353 @@
+"""The whole way: a real Gateway's runs as messages of a real Open WebUI, in its database and in its page reloaded."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from rejoinder.openclaw.history import read_history
+from rejoinder.openwebui.bundle import build
+from rejoinder.turns.finish import finish
+from rejoinder.turns.identity import message_id
+from rejoinder.turns.transcript import runs_in
+from tests.live.rig.gateway import Gateway
+from tests.live.rig.host import Host
+from tests.live.rig.model import Model, fail, hold, prompt, say, tool
+from tests.live.rig.page import ChatPage
+from tests.live.rig.watching import Session, Watch, watching
+from tests.support import assert_eventually
+
+MODEL = "openclaw_gateway.default"
+ECHO = tool("exec", command="echo found")
+
+
+class ChatSession(Session):
+    """The session of a chat of the Host's."""
+
+    def __init__(self, host: Host, chat: str) -> None:
+        self.chat = chat
+        self.key = f"agent:main:openwebui-{host.user_id}-{chat}"
+
+
+@pytest.fixture
+async def pipe(gateway: Gateway, host: Host) -> str:
+    """Our Functions, installed as they are built; the model to talk to."""
+    valves = {"GATEWAY_URL": gateway.url, "GATEWAY_TOKEN": gateway.token, "STATE_DIR": str(host.data / "oc")}
+    built = build()
+    await host.install("openclaw_gateway", built["openclaw_gateway"], valves)
+    await host.install("openclaw_start", built["openclaw_start"])
+    assert MODEL in await host.models()
+    return MODEL
+
+
+@pytest.fixture
+async def watch(gateway: Gateway, pipe: str) -> AsyncIterator[Watch]:
+    async with watching(gateway) as watch:
+        yield watch
+
+
+@pytest.fixture
+async def chat(host: Host, pipe: str) -> ChatSession:
+    return ChatSession(host, await host.new_chat(pipe))
+
+
+def words(text: object) -> str:
+    return " ".join(str(text).split())
+
+
+def card_names(message: dict[str, Any]) -> list[str]:
+    return [item["name"] for item in message.get("output") or () if item["type"] == "function_call"]
+
+
+async def replies(host: Host, chat: ChatSession, count: int, within: float = 60) -> list[dict[str, Any]]:
+    """Until the chat has so many replies, all done and without a task; they."""
+
+    async def there() -> list[dict[str, Any]]:
+        found = [one for one in await host.thread(chat.chat) if one["role"] == "assistant"]
+        over = all(one["done"] for one in found) and not await host.tasks(chat.chat)
+        return found if len(found) == count and over else []
+
+    return await assert_eventually(there, f"the chat has no {count} finished replies", within)
+
+
+async def checked(
+    host: Host, watch: Watch, chat: ChatSession, page: ChatPage, *expected: tuple[str, list[str]]
+) -> list[dict[str, Any]]:
+    """One message a run, one chain, the transcript's words and cards; in the database and in the page reloaded."""
+    found = await replies(host, chat, len(expected))
+    history = await host.history(chat.chat)
+    thread = await host.thread(chat.chat)
+    assert len(thread) == len(history["messages"])
+    for parent, child in pairwise(thread):
+        assert parent["childrenIds"] == [child["id"]]
+    assert [(words(one["content"]), card_names(one)) for one in found] == list(expected)
+    await page.show(chat.chat)
+    assert await page.ids() == [one["id"] for one in thread]
+    for one in found:
+        for item in one["output"]:
+            if item["type"] == "message":
+                await page.shows(one["id"], words(item["content"][0]["text"]))
+    await page.generating(False)
+    assert page.complaints == []
+    told = await read_history(watch.client, chat.key)
+    finals = [finish(run.rows, None) for run in runs_in(told.rows, told.session_id)]
+    said = [(words(one.text), [card.name for card in one.cards]) for one in finals if one.visible]
+    assert said == list(expected)
+    return found
+
+
+async def first_words(host: Host, watch: Watch, chat: ChatSession, pipe: str) -> None:
+    """A first turn, so that the session and the chat are there."""
+    _, reply = await host.send(chat.chat, pipe, prompt(say("Hello.")))
+    await host.finished(chat.chat, reply)
+    await watch.idle(chat)
+
+
+async def test_a_persons_turn(
+    host: Host, watch: Watch, chat: ChatSession, pipe: str, host_page: ChatPage
+) -> None:
+    _, reply = await host.send(
+        chat.chat, pipe, prompt(say("Let me look.", tools=[ECHO]), say("Two ", "things ", "found."))
+    )
+    (only,) = await checked(host, watch, chat, host_page, ("Let me look. Two things found.", ["exec"]))
+    assert only["id"] == reply
+
+
+async def test_a_turn_typed_in_the_page_streams_there(
+    host: Host, watch: Watch, chat: ChatSession, model: Model, host_page: ChatPage
+) -> None:
+    await host_page.show(chat.chat)
+    model.rule("say it slowly", say("The first part ", hold("middle"), "and the last."))
+    await host_page.send("say it slowly")
+    await model.held("middle")
+    await host_page.page.get_by_text("The first part").wait_for()
+    await host_page.generating()
+    model.release("middle")
+    await checked(host, watch, chat, host_page, ("The first part and the last.", []))
+
+
+async def test_a_run_of_the_agents_own_appears_in_the_open_page(
+    host: Host, watch: Watch, chat: ChatSession, pipe: str, model: Model, host_page: ChatPage
+) -> None:
+    await first_words(host, watch, chat, pipe)
+    await host_page.show(chat.chat)
+    run, over = await watch.begin(chat, say(tools=[ECHO]), say("By ", hold("middle"), "myself."))
+    await model.held("middle")
+    mine = message_id(chat.key, run)
+    assert mine is not None
+    await host_page.shows(mine, "By")
+    await host_page.generating()
+    model.release("middle")
+    await over
+    await host_page.shows(mine, "By myself.")
+    await host_page.generating(False)
+    found = await checked(host, watch, chat, host_page, ("Hello.", []), ("By myself.", ["exec"]))
+    assert found[1]["id"] == mine
+    assert found[1]["model"] == pipe
+
+
+async def test_two_wakes_of_a_schedule_are_two_messages(
+    host: Host, watch: Watch, chat: ChatSession, pipe: str, host_page: ChatPage
+) -> None:
+    await first_words(host, watch, chat, pipe)
+    job = await watch.client.call(
+        "cron.add",
+        {
+            "name": f"live {uuid.uuid4()}",
+            "schedule": {"kind": "every", "everyMs": 3_600_000},
+            "wakeMode": "now",
+            "sessionTarget": f"session:{chat.key}",
+            "payload": {"kind": "agentTurn", "message": prompt(say(tools=[ECHO]), say("It is time."))},
+            "delivery": {"mode": "none"},
+        },
+    )
+    try:
+        for count in (2, 3):
+            await watch.client.call("cron.run", {"id": job["id"], "mode": "force"})
+            await replies(host, chat, count)
+            await watch.idle(chat)
+    finally:
+        await watch.client.call("cron.remove", {"id": job["id"]})
+    wake = ("It is time.", ["exec"])
+    await checked(host, watch, chat, host_page, ("Hello.", []), wake, wake)
+
+
+async def test_a_message_from_another_session(
+    host: Host, watch: Watch, chat: ChatSession, pipe: str, host_page: ChatPage
+) -> None:
+    await first_words(host, watch, chat, pipe)
+    told = prompt(say(tools=[ECHO]), say("I got it."), lead="From another agent.")
+    order = tool("sessions_send", sessionKey=chat.key, message=told, timeoutSeconds=0)
+    _, run = await watch.send(Session(), say(tools=[order]), say("Sent."))
+    await watch.heard.ended(run)
+    await checked(host, watch, chat, host_page, ("Hello.", []), ("I got it.", ["exec"]))
+
+
+async def test_a_sub_agents_end_while_the_parent_idles(
+    host: Host, watch: Watch, chat: ChatSession, pipe: str, model: Model, host_page: ChatPage
+) -> None:
+    model.rule("CHILD-RESULT", say("The child found it."))
+    child = prompt(say(tools=[ECHO]), say(hold("child"), "CHILD-", "RESULT"), lead="A task.")
+    order = prompt(say("I ask a child.", tools=[tool("sessions_spawn", task=child)]), say("It works."))
+    _, reply = await host.send(chat.chat, pipe, order)
+    await model.held("child")
+    await host.finished(chat.chat, reply)
+    model.release("child")
+    await checked(
+        host,
+        watch,
+        chat,
+        host_page,
+        ("I ask a child. It works.", ["sessions_spawn"]),
+        ("The child found it.", []),
+    )
+
+
+async def test_a_tab_closed_and_opened_mid_turn(
+    host: Host, watch: Watch, chat: ChatSession, pipe: str, model: Model, host_page: ChatPage
+) -> None:
+    await first_words(host, watch, chat, pipe)
+    run, over = await watch.begin(chat, say("Before ", hold("closed"), "between ", hold("open"), "after."))
+    await model.held("closed")
+    mine = message_id(chat.key, run)
+    assert mine is not None
+    await host_page.show(chat.chat)
+    await host_page.shows(mine, "Before")
+    await host_page.page.goto("about:blank")
+    model.release("closed")
+    await model.held("open")
+    await host_page.show(chat.chat)
+    await host_page.shows(mine, "Before between")
+    await host_page.generating()
+    model.release("open")
+    await over
+    await host_page.shows(mine, "Before between after.")
+    await checked(host, watch, chat, host_page, ("Hello.", []), ("Before between after.", []))
+
+
+async def test_two_turns_back_to_back(
+    host: Host, watch: Watch, chat: ChatSession, pipe: str, host_page: ChatPage
+) -> None:
+    await first_words(host, watch, chat, pipe)
+    _, first = await watch.begin(chat, say(tools=[ECHO]), say("One."))
+    _, second = await watch.begin(chat, say("Two."))
+    await asyncio.gather(first, second)
+    await checked(host, watch, chat, host_page, ("Hello.", []), ("One.", ["exec"]), ("Two.", []))
+
+
+async def test_stop_of_a_persons_turn_stops_the_agent(
+    host: Host, watch: Watch, chat: ChatSession, model: Model, host_page: ChatPage
+) -> None:
+    model.rule("talk on", say("As far as ", hold("middle"), "never said"))
+    await host_page.show(chat.chat)
+    await host_page.send("talk on")
+    await model.held("middle")
+    await host_page.page.get_by_text("As far as").wait_for()
+    await host_page.stop.click()
+    await watch.idle(chat)
+    await checked(host, watch, chat, host_page, ("As far as", []))
+
+
+async def test_stop_of_an_agents_own_run(
+    host: Host, watch: Watch, chat: ChatSession, pipe: str, model: Model, host_page: ChatPage
+) -> None:
+    await first_words(host, watch, chat, pipe)
+    await host_page.show(chat.chat)
+    run, _ = await watch.begin(chat, say("Half of ", hold("middle"), "never said"))
+    await model.held("middle")
+    mine = message_id(chat.key, run)
+    assert mine is not None
+    await host_page.shows(mine, "Half of")
+    await host_page.stop.click()
+    await watch.idle(chat)
+    await checked(host, watch, chat, host_page, ("Hello.", []), ("Half of", []))
+
+
+async def test_a_message_typed_while_the_agent_writes_follows_it(
+    host: Host, watch: Watch, chat: ChatSession, pipe: str, model: Model, host_page: ChatPage
+) -> None:
+    await first_words(host, watch, chat, pipe)
+    await host_page.show(chat.chat)
+    model.rule("and now me", say("Now you."))
+    run, over = await watch.begin(chat, say("Mine ", hold("middle"), "first."))
+    await model.held("middle")
+    mine = message_id(chat.key, run)
+    assert mine is not None
+    await host_page.shows(mine, "Mine")
+    await host_page.send("and now me")
+    model.release("middle")
+    await over
+    await checked(host, watch, chat, host_page, ("Hello.", []), ("Mine first.", []), ("Now you.", []))
+
+
+async def test_the_host_dies_mid_turn_and_comes_back(
+    host: Host, watch: Watch, chat: ChatSession, pipe: str, model: Model, host_page: ChatPage
+) -> None:
+    await first_words(host, watch, chat, pipe)
+    _, reply = await host.send(
+        chat.chat, pipe, prompt(say(tools=[ECHO]), say("Going ", hold("middle"), "on."))
+    )
+    await model.held("middle")
+    # Nobody signs in and nobody lists models after this but the Host itself at its start.
+    host.kill()
+    host.spawn()
+    await assert_eventually(lambda: host._healthy(), "the Host did not come back", 120)
+    model.release("middle")
+    found = await checked(host, watch, chat, host_page, ("Hello.", []), ("Going on.", ["exec"]))
+    assert found[1]["id"] == reply
+
+
+async def test_a_run_that_ended_while_the_host_was_down(
+    host: Host, watch: Watch, chat: ChatSession, pipe: str, host_page: ChatPage
+) -> None:
+    await first_words(host, watch, chat, pipe)
+    host.kill()
+    run, _ = await watch.ask(chat, say(tools=[ECHO]), say("Nobody saw this."))
+    await watch.idle(chat)
+    host.spawn()
+    await assert_eventually(lambda: host._healthy(), "the Host did not come back", 120)
+    found = await checked(host, watch, chat, host_page, ("Hello.", []), ("Nobody saw this.", ["exec"]))
+    assert found[1]["id"] == message_id(chat.key, run)
+
+
+async def test_a_redeploy_mid_turn_loses_and_doubles_nothing(
+    gateway: Gateway,
+    host: Host,
+    watch: Watch,
+    chat: ChatSession,
+    pipe: str,
+    model: Model,
+    host_page: ChatPage,
+) -> None:
+    await first_words(host, watch, chat, pipe)
+    _, over = await watch.begin(chat, say("Old ", hold("middle"), "deploy."))
+    await model.held("middle")
+    await host.install("openclaw_gateway", build()["openclaw_gateway"] + "\n# deployed again\n")
+    await host.call(
+        "POST",
+        "/api/v1/functions/id/openclaw_gateway/valves/update",
+        {"GATEWAY_URL": gateway.url, "GATEWAY_TOKEN": gateway.token, "STATE_DIR": str(host.data / "oc2")},
+    )
+    await host.models()
+    model.release("middle")
+    await over
+    await watch.ask(chat, say("New deploy."))
+    await checked(host, watch, chat, host_page, ("Hello.", []), ("Old deploy.", []), ("New deploy.", []))
+
+
+async def test_a_model_that_fails_says_so_in_the_reply(
+    host: Host, watch: Watch, chat: ChatSession, pipe: str
+) -> None:
+    _, reply = await host.send(chat.chat, pipe, prompt(fail(400, "the scripted failure")))
+    found = await host.finished(chat.chat, reply)
+    assert found["error"]["content"]
+    await watch.idle(chat)
+
+
+async def test_a_plain_call_of_the_api_is_answered(host: Host, watch: Watch, pipe: str) -> None:
+    assert await host.ask(pipe, prompt(say("By ", "itself."))) == "By itself."
