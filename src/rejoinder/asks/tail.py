@@ -25,8 +25,8 @@ from rejoinder.store.questions import Questions
 from rejoinder.store.signals import Signals
 
 BATCH = 500
-#: More events at once than this are told as one reset.
-FLOOD = 400
+#: More events at once than this are told as one reset: a whole batch of lapsed deadlines is one.
+FLOOD = 200
 #: A subscriber that reads slower than this many frames behind is told to page again.
 QUEUE = 1_000
 REPLAY = 2_000
