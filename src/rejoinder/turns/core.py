@@ -36,6 +36,13 @@ class Session:
     def newest(self, run_id: str) -> Run | None:
         return next((run for run in reversed(self.runs) if run.run_id == run_id), None)
 
+    def keep(self, row: Payload) -> None:
+        """The session's row while no run goes on: what it says of the last one stands, whatever frames were lost."""
+        self.settled = row
+        last = self.newest(str(row.get("lastRunId") or ""))
+        if last is not None and row.get("status") == "killed":
+            last.state.killed = True
+
 
 class Core:
     """The runs of every session, and the actions that were asked for."""
@@ -64,11 +71,8 @@ class Core:
         return self._new(session, run_id)
 
     def _new(self, session: Session, run_id: str) -> Run:
-        before = [run for run in session.runs if run.run_id == run_id]
         sequence = len(session.runs)
-        run = Run(
-            session.key, run_id, Reducer(run_id, prefix=f"r{sequence}_" if sequence else ""), len(before)
-        )
+        run = Run(session.key, run_id, Reducer(run_id, prefix=f"r{sequence}_" if sequence else ""))
         run.session_id = session.session_id
         run.unsure = session.recovering or bool(session.queued) or any(other.cut for other in session.runs)
         if session.waiting is not None and (

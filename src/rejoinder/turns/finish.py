@@ -78,12 +78,16 @@ def finish(rows: Sequence[Row], state: Reducer | None, *, continued: bool = Fals
         items = told if is_closed(rows) or continued else _with_tail(told, live)
         items = _completed(items, live)
     ending = state.terminal if state is not None else None
+    how = ending.state if ending is not None else "final"
+    if how == "error" and state is not None and state.killed:
+        # Its other ending was lost. A model that only says NO_REPLY ends so, with an error (t02_noreply); so does a stop.
+        how = "aborted"
     shown = any(isinstance(item, Card) or item.text.strip() for item in items)
     return Final(
         items,
-        error=state.error if state is not None and ending is not None and ending.state == "error" else None,
+        error=state.error if state is not None and how == "error" else None,
         silent=state is not None and (state.silent or cut) and not shown,
-        state=ending.state if ending is not None else "final",
+        state=how,
         yielded=ending is not None and ending.yielded,
         complete=bool(rows) or state is None or not state.gapped,
     )

@@ -36,7 +36,7 @@ class Readings(Core):
             session.session_id = str(row["sessionId"]) if row.get("sessionId") else session.session_id
             session.recovering = row.get("status") == "running" and not row.get("hasActiveRun")
             if not row.get("hasActiveRun"):
-                session.settled = row
+                session.keep(row)
             if row.get("hasActiveRun"):
                 named = [str(run_id) for run_id in row.get("activeRunIds") or ()]
                 for run_id in named:
@@ -93,7 +93,9 @@ class Readings(Core):
                     run.ending = True
         for run in list(session.runs):
             if run.ending and not run.ended and run.run_id != active:
-                if run.late and not is_closed(rows_of(rows, run.run_id, run.input_run, session.session_id)):
+                own = rows_of(rows, run.run_id, run.input_run, session.session_id)
+                unknown = run.input_run is None and shares_id(run.run_id, session.session_id)
+                if run.late and (unknown or not is_closed(own)):
                     run.late = False
                     continue
                 self._finished(session, run, rows)
@@ -124,10 +126,10 @@ class Readings(Core):
             same = [found for found in known if found.run_id == run.run_id]
             # It was asked under its own id, so it is no heartbeat's; the frames that said so were lost.
             run.hidden = run.hidden and all(found.input_run != run.run_id for found in same)
-            if run.input_run is None and same:
-                run.input_run = same[min(run.occurrence, len(same) - 1)].input_run
-            elif run.input_run is None and shares_id(run.run_id, session.session_id):
-                run.input_run = _newest_input(rows)
+            if run.input_run is None and shares_id(run.run_id, session.session_id):
+                run.input_run = _asked_of(run, session.runs, rows, known)
+            elif run.input_run is None and same:
+                run.input_run = same[-1].input_run
             if (
                 run.recovery
                 or any(found.recovery for found in same)
@@ -177,6 +179,34 @@ class Readings(Core):
         if run.sources:
             final = joined([*(self._part(session, source, session.rows) for source in run.sources), final])
         self._over(run, final)
+
+
+def _asked_of(run: Run, runs: Sequence[Run], rows: Sequence[Row], known: Sequence[RunRows]) -> str | None:
+    """What a run was asked whose id other runs of its session have too; None while the history may not have it.
+
+    They follow each other, so the newest run is the newest of the history: how many there were before this process
+    came, it does not know. Nothing stands in the history of a run that has not begun to answer.
+    """
+    if not (run.ending or run.state.items) or run.late:
+        return None
+    same = [found for found in known if found.run_id == run.run_id]
+    asked = [found.input_run for found in same]
+    newest = _newest_input(rows)
+    if newest is not None and all(found.input_run != newest for found in known):
+        asked.append(newest)
+    place = next(index for index, other in enumerate(runs) if other is run)
+    before = {other.input_run for other in runs[:place] if other.run_id == run.run_id} - {None}
+    later = [other for other in runs[place + 1 :] if other.run_id == run.run_id]
+    for other in reversed(later):
+        # Each of the later ones has one: its own, or the newest that is left.
+        end = asked.index(other.input_run) if other.input_run in asked else len(asked) - 1
+        asked = asked[: max(end, 0)]
+    if not asked or asked[-1] in before:
+        return None
+    own = next((found for found in same if found.input_run == asked[-1]), None)
+    if own is not None and not run.ending and is_closed(own.rows):
+        return None  # that one is over: this history was read before the input of the one that goes on
+    return asked[-1]
 
 
 def _newest_input(rows: Sequence[Row]) -> str | None:

@@ -73,6 +73,8 @@ class Reducer:
         self.error: str | None = None
         self.heartbeat = False
         self.gapped = False
+        self.killed = False
+        """Whether the session's row says that the run was stopped: then what it says of an error is no failure."""
         self.started_at: int | None = None
         self.events = 0
         self._prefix = prefix

@@ -23,7 +23,6 @@ class Run:
     key: str
     run_id: str
     state: Reducer
-    occurrence: int = 0
     input_run: str | None = None
     session_id: str | None = None
     recovery: bool = False

@@ -224,7 +224,7 @@ class RunTable(Readings):
             self._settled(session, payload)
 
     def _settled(self, session: Session, row: Payload) -> None:
-        session.settled = row
+        session.keep(row)
         settled = str(row.get("reason") or "").endswith(".settled")
         status, last = row.get("status"), row.get("lastRunId")
         for run in list(session.runs):

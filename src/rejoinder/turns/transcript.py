@@ -11,9 +11,10 @@ Recorded facts (Gateway 2026.9.3), the row's way of naming its run:
 | error text, fallback text | `<R>:terminal-error`, `<R>:settled-finalization-fallback` |
 | result of a scheduled job "in this chat" | `cron-current-completion:<run>`; no run exists on the key |
 
-Rows of an announce have no input row (it is hidden). Text before a tool is a row of its own
-(`openclawStreamFallback`) with the tool row's `seq`. Two scheduled runs of one session share their run id, and
-their input rows part them. A steered input is marked `steerTargetRunId`: it belongs to the run it was put into.
+Rows of an announce or a heartbeat have no input row: it is hidden, and leaves a hole in the rows' `seq`. Text before
+a tool is a row of its own (`openclawStreamFallback`) with the tool row's `seq`. Two scheduled runs of one session
+share their run id, and their input rows part them. A steered input is marked `steerTargetRunId`: it belongs to the
+run it was put into.
 """
 
 from __future__ import annotations
@@ -128,11 +129,13 @@ def runs_in(rows: Sequence[Row], session_id: str | None = None) -> list[RunRows]
     taken: set[str] = set()
     waiting: str | None = None
     recovery = False
+    place: int | None = None
     for row in _unique(rows):
         if is_input(row):
             if steered_into(row) is None:
                 key = key_of(row)
                 waiting, recovery = input_id(key) or key or None, is_recovery(row)
+                place = _place(row)
             continue
         run = run_of(row) or calls.get(str(row.get("toolCallId")))
         if run is None:
@@ -143,6 +146,8 @@ def runs_in(rows: Sequence[Row], session_id: str | None = None) -> list[RunRows]
         own = newest.get(run)
         if own is None or (run == session_id and waiting is not None and waiting not in taken):
             hidden = is_posted(row) or run.startswith(HIDDEN_INPUT) or waiting in taken
+            # Between an input and the row of a run of another id another input is hidden: it answers that one.
+            hidden = hidden or (waiting != run != session_id and _hole(place, _place(row)))
             asked = None if hidden else waiting
             own = newest[run] = _Found(run, asked, [], recovery and asked is not None, is_posted(row))
             found.append(own)
@@ -150,6 +155,15 @@ def runs_in(rows: Sequence[Row], session_id: str | None = None) -> list[RunRows]
                 taken.add(asked)
         own.rows.append(row)
     return [RunRows(own.run_id, own.asked, tuple(own.rows), own.recovery, own.posted) for own in found]
+
+
+def _place(row: Row) -> int | None:
+    number = meta_of(row).get("seq")
+    return number if isinstance(number, int) and not isinstance(number, bool) else None
+
+
+def _hole(before: int | None, after: int | None) -> bool:
+    return before is not None and after is not None and after > before + 1
 
 
 @dataclass(slots=True)

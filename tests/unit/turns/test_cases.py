@@ -6,7 +6,7 @@ import pytest
 
 from rejoinder.turns.finish import finish
 from rejoinder.turns.identity import message_id
-from rejoinder.turns.items import cards_of, text_of
+from rejoinder.turns.items import Card, Text, cards_of, text_of
 from rejoinder.turns.reducer import Reducer
 from rejoinder.turns.signals import End, ReadList, Show
 from rejoinder.turns.table import RunTable
@@ -167,6 +167,23 @@ def test_a_yield_that_nothing_follows_spins_for_nobody_and_the_next_turn_is_its_
     )
     scene.history(*rows, two.asked(), two.said("The child said 42."))
     assert scene.messages() == {M1: ("I wait.", [("exec", "completed")]), M2: ("The child said 42.", [])}
+
+
+@pytest.mark.parametrize("words", [("a", "a", " a"), ("Yes.", "Yes.", " Yes."), ("One", "Tw", "o\n\nthree")])
+def test_a_final_that_overtakes_the_last_piece_of_the_text_after_a_tool_completes_it(
+    words: tuple[str, str, str],
+) -> None:
+    # A CLI runtime's final has everything; its pieces came without the whole, and the last of them after it.
+    before, start, end = words
+    f, live = Frames(AGENT), Reducer(AGENT)
+    whole = f"{before}\n\n{start}{end}"
+    pieces = [f.delta(None, before), f.call("c1"), f.result("c1"), f.delta(None, f"\n\n{start}")]
+    for name, payload in [*pieces, *f.final(whole), f.delta(None, end)]:
+        live.feed(name, payload)
+    live.close()
+    shown = [item.text if isinstance(item, Text) else type(item) for item in live.items]
+    assert shown == [before, Card, f"{start}{end}"]
+    assert finish([f.cli_said(whole)], live).text == whole
 
 
 @pytest.mark.parametrize("told", ["chat", "agent"])

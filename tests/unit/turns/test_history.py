@@ -110,6 +110,41 @@ def test_a_queued_messages_run_is_its_reply_from_the_history_alone() -> None:
     assert message_of(rows, KEY, OWN, SESSION) == M1
 
 
+def _numbered(row: Row, seq: int) -> Row:
+    return {**row, "__openclaw": {**row["__openclaw"], "seq": seq}}
+
+
+def test_a_run_with_a_hidden_input_does_not_answer_a_message_that_has_no_rows() -> None:
+    # t02_noreply: the rows of a message that only got NO_REPLY are hidden; then a heartbeat's input, hidden too.
+    rows = [_numbered(F.asked(), 1), _numbered(G.asked(), 2), _numbered(A.said("Checked."), 5)]
+    found = next(run for run in runs_in(rows, SESSION) if run.run_id == AGENT)
+    assert found.internal
+    assert message_of(rows, KEY, AGENT, SESSION) == message_id(KEY, AGENT)
+
+
+def test_a_queued_messages_run_follows_it_at_once() -> None:
+    # s10_queue: the input is number 5, the answer of the run with another id number 6.
+    rows = [
+        _numbered(F.asked(), 1),
+        _numbered(F.said("First."), 4),
+        _numbered(G.asked(), 5),
+        _numbered(A.said("Second."), 6),
+    ]
+    assert message_of(rows, KEY, AGENT, SESSION) == M2
+
+
+def test_a_runs_own_input_may_have_hidden_rows_after_it() -> None:
+    # t02_noreply: a silent first try is hidden; the second try's rows are the same run's.
+    cron = Frames(SESSION)
+    rows = [
+        _numbered(F.asked(), 1),
+        _numbered(F.said("After all."), 4),
+        _numbered(G.asked(), 5),
+        _numbered(cron.said("Scheduled."), 9),
+    ]
+    assert [(run.run_id, run.input_run) for run in runs_in(rows, SESSION)] == [(OWN, OWN), (SESSION, OTHER)]
+
+
 # Which run a recovery carries on with.
 
 

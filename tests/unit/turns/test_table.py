@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rejoinder.turns.finish import finish
 from rejoinder.turns.identity import message_id
 from rejoinder.turns.signals import Cut, Discard, End, HistoryRead, Opened, Queued, ReadList, Show, Steered
 from tests.unit.turns.script import (
@@ -246,6 +247,101 @@ def test_two_scheduled_runs_with_one_id_are_two_messages() -> None:
     later = Scene(adopt=True)
     later.history(*rows)
     assert [run.message_id for run in later.ended()] == expected
+
+
+OLDER = ["38c452a9-18b5", "4227ba44-f3f6", "9be0c1d2-77aa"]
+
+
+def _scheduled(number: int) -> list[dict[str, object]]:
+    """The rows of the first scheduled runs, all of one id."""
+    return [
+        row for asked in OLDER[:number] for row in (Frames(asked).asked("[cron]"), Frames(SESSION).said("Hi"))
+    ]
+
+
+def _named(asked: str) -> str | None:
+    return message_id(KEY, SESSION, asked, session_id=SESSION)
+
+
+@pytest.mark.parametrize("older", [1, 2, 3])
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_process_that_came_late_names_the_newest_scheduled_run_and_no_older_one(
+    older: int, ended: bool
+) -> None:
+    scene, f = Scene(), Frames(SESSION)
+    scene.hello()
+    scene.push(*f.begin(), f.says("Now", "Now", "item"))
+    if ended:
+        scene.push(*f.final("Now"))
+    rows = [*_scheduled(older), Frames("new-one").asked("[cron]")]
+    if ended:
+        scene.history(*rows)  # asked for before the end: it has no answer
+        scene.history(*rows, f.said("Now"))
+        assert scene.messages() == {_named("new-one"): ("Now", [])}
+    else:
+        flight = {"runId": SESSION, "text": "Now", "events": []}
+        actions = scene.history(*rows, inFlightRun=flight)
+        assert [show.run.message_id for show in firsts(actions)] == [_named("new-one")]
+
+
+def test_a_history_without_the_input_of_a_scheduled_run_names_nothing_yet() -> None:
+    scene, f = Scene(), Frames(SESSION)
+    scene.hello()
+    scene.push(*f.begin(), f.says("Now", "Now", "item"))
+    flight = {"runId": SESSION, "text": "Now", "events": []}
+    assert not firsts(scene.history(*_scheduled(2), inFlightRun=flight))
+    assert wants_history(scene.push(f.says("Now then", " then", "item")))
+    actions = scene.history(*_scheduled(2), Frames("new-one").asked(), inFlightRun=flight)
+    assert [show.run.message_id for show in firsts(actions)] == [_named("new-one")]
+
+
+def test_two_scheduled_runs_that_ended_unread_are_parted_by_their_order() -> None:
+    scene = Scene()
+    scene.hello()
+    for word in ("One", "Two"):
+        f = Frames(SESSION)
+        scene.push(*f.begin(), f.says(word, word, word), *f.final(word))
+    rows = _scheduled(1)
+    for asked, word in (("new-one", "One"), ("new-two", "Two")):
+        rows += [Frames(asked).asked(), Frames(SESSION).said(word)]
+    scene.history(*rows)
+    scene.history(*rows)
+    assert scene.messages() == {_named("new-one"): ("One", []), _named("new-two"): ("Two", [])}
+
+
+@pytest.mark.parametrize("told", ["settled", "list"])
+@pytest.mark.parametrize("first", ["history", "row"])
+def test_a_killed_row_says_that_an_error_was_none_though_its_other_frames_were_lost(
+    told: str, first: str
+) -> None:
+    # t02_noreply, of which a gap took the sentinel and the chat's aborted.
+    scene, f = Scene(), Frames(OWN)
+    scene.hello()
+    scene.push(*f.begin())
+    scene.gap()
+    scene.push(f.over("error", error="Agent couldn't generate a response. Please try again."))
+    scene.push(f.chat("error", errorMessage="Agent couldn't generate a response. Please try again."))
+    killed = [f.settled("killed", abortedLastRun=True)] if told == "settled" else []
+    if first == "row":
+        scene.push(*killed) if killed else scene.listed(row(status="killed", lastRunId=OWN))
+        scene.history(f.asked())
+        assert not scene.messages()
+        assert [run.run_id for run in discarded(scene.actions)] == [OWN]
+    else:
+        scene.history(f.asked())
+        scene.push(*killed) if killed else scene.listed(row(status="killed", lastRunId=OWN))
+        assert finish((), scene.table.runs(KEY)[0].state).error is None
+
+
+def test_a_failed_run_still_says_why() -> None:
+    scene, f = Scene(), Frames(OWN)
+    scene.hello()
+    scene.push(*f.begin())
+    scene.gap()
+    scene.push(f.over("error", error="No credit."), f.chat("error", errorMessage="No credit."))
+    scene.push(f.settled("failed", lastRunError="No credit."))
+    scene.history(f.asked())
+    assert [run.final.error for run in scene.ended() if run.final] == ["No credit."]
 
 
 def test_a_scheduled_run_waits_for_its_input_before_it_claims_a_message() -> None:
