@@ -31,6 +31,7 @@ ON_THIS_MACHINE = (
     ("backup", "local:backup", "Write the embedded store to a file."),
     ("restore", "local:restore", "Put a backup in the place of the embedded store."),
     ("openclaw", "openclaw:app", "Record what an OpenClaw Gateway says, and replay recordings."),
+    ("openwebui", "openwebui:app", "Connect an OpenClaw Gateway with Open WebUI."),
 )
 REMOTE = (
     ("interactions", "interactions:app", "List, watch, answer and withdraw questions."),

@@ -100,8 +100,6 @@ class Pipe:
         chosen: str,
     ) -> Asked:
         text, attachments = _last_words(body)
-        if not text.strip() and not attachments:
-            raise TurnError("The message is empty. Write something and send it again.")
         level = str(body.get("reasoning_effort") or "").strip().lower()
         model = self.valves.DEFAULT_MODEL.strip() if chosen in ("", DEFAULT) else chosen
         return Asked(

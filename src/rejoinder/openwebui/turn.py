@@ -57,6 +57,10 @@ class Asked:
 
 async def reply(bridge: Bridge, asked: Asked, tell: Tell) -> AsyncIterator[dict[str, Any]]:
     """The events of the reply, as the Host's stream takes them. Raises TurnError, only before the first of them."""
+    await _ready(bridge)
+    if not asked.text.strip() and not asked.attachments:
+        # Said only now: whoever tries the way without a message learns that it is open.
+        raise TurnError("The message is empty. Write something and send it again.")
     key = asked.key
     chat = parse_key(key)
     if chat is not None and asked.message:
@@ -93,7 +97,6 @@ async def reply(bridge: Bridge, asked: Asked, tell: Tell) -> AsyncIterator[dict[
 
 
 async def _wait_for_turn(bridge: Bridge, key: str, tell: Tell) -> None:
-    await _ready(bridge)
     if bridge.active(key):
         await tell("Queued behind the current response", False)
         await bridge.idle(key)
