@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ from hypothesis import strategies as st
 from rejoinder.turns.owner import MAX_RESUMES, Verdict, outside_kill, owner_of
 from tests.unit.turns.script import M1, OWN, row
 
+# Where a Gateway is installed, the live suite compares these with its own words.
 _TEXTS = json.loads((Path(__file__).parent / "exit_texts.json").read_text(encoding="utf-8"))
 _143 = "Claude Code process exited with code 143"
 
@@ -126,16 +125,3 @@ def test_the_template_with_any_signal(signal: str) -> None:
 def test_no_error_is_no_kill() -> None:
     assert not outside_kill(None)
     assert not outside_kill("")
-
-
-def test_an_installed_gateway_still_words_it_so() -> None:
-    # Where no Gateway is installed there is nothing to compare: the recorded rows above are the test.
-    root = os.environ.get("REJOINDER_TEST_OPENCLAW")
-    if root is None:
-        return
-    sources = [
-        path.read_text(errors="replace") for path in sorted(Path(root).rglob("*.[mj]*s")) if path.is_file()
-    ]
-    worded = [found for text in sources for found in re.findall(r"process exited with [^;]{0,200}", text)]
-    assert any(re.search(r"code \$\{", found) for found in worded)
-    assert any(re.search(r"signal \$\{", found) for found in worded)
