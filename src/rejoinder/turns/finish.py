@@ -72,6 +72,7 @@ def finish(rows: Sequence[Row], state: Reducer | None, *, continued: bool = Fals
     if not rows:
         items = _without_cut_sentinel(live) if state is not None and state.gapped else live
         cut = len(items) < len(live)
+        items = _without_open_end(items) if continued else items
     elif says_only_the_end(rows):
         items = _with_closing(live, told, trusted=state is not None and not state.gapped)
     else:
@@ -98,6 +99,12 @@ def _without_cut_sentinel(live: list[Item]) -> list[Item]:
     if live and isinstance(live[-1], Text) and may_become_sentinel(live[-1].text):
         return live[:-1]
     return live
+
+
+def _without_open_end(items: list[Item]) -> list[Item]:
+    # The run that carried on says it anew, as it does where the cut one has rows.
+    last = max((place for place, item in enumerate(items) if isinstance(item, Card)), default=-1)
+    return items[: last + 1]
 
 
 def joined(finals: Sequence[Final]) -> Final:

@@ -279,6 +279,19 @@ def test_a_run_carried_on_by_another_drops_its_cut_off_end() -> None:
     assert finish(rows, _streamed(*frames), continued=True).text == ""
 
 
+def test_so_does_one_that_was_cut_before_it_had_any_row() -> None:
+    f = Frames(OWN)
+    assert finish((), _streamed(f.delta("This is a", "This is a")), continued=True).items == []
+    frames = [
+        f.delta("First.", "First."),
+        f.call("c1"),
+        f.result("c1"),
+        f.delta("This is a", "First.\n\nThis is a"),
+    ]
+    kept = finish((), _streamed(*frames), continued=True)
+    assert (kept.text, [card.call_id for card in kept.cards]) == ("First.", ["c1"])
+
+
 def test_an_answer_the_history_does_not_have_yet_goes_on_with_what_streamed() -> None:
     f = Frames(OWN)
     live = _streamed(f.preamble("Look."), f.call("c1"), f.result("c1", "out"), f.delta("Done.", "Done."))
