@@ -11,6 +11,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -105,10 +106,16 @@ def open_files() -> None:
 
 @asynccontextmanager
 async def serving(
-    app: Any, address: Address, *, grace: float, forwarded_allow_ips: str | None = None
+    app: Any,
+    address: Address,
+    *,
+    grace: float,
+    forwarded_allow_ips: str | None = None,
+    head_patience: float = 30.0,
 ) -> AsyncIterator[None]:
     """Serve ``app`` while the block runs. On leaving: take no more connections, end the streams, give other requests
     ``grace`` seconds, then answer them with a 503. Proxies' headers are believed only from ``forwarded_allow_ips``.
+    A request's head may take ``head_patience`` seconds.
     """
     import uvicorn
 
@@ -123,7 +130,7 @@ async def serving(
     server = Server(
         uvicorn.Config(
             drain,
-            http="httptools" if os.name == "posix" else "auto",
+            http=_protocol(head_patience),
             ws="none",
             log_config=None,
             access_log=False,
@@ -148,6 +155,14 @@ async def serving(
         server.should_exit = True
         await drain.stop(grace)
         await running
+
+
+def _protocol(patience: float) -> Any:
+    if os.name != "posix":
+        return "auto"  # h11, which bounds a head's bytes itself
+    from rejoinder.launch.heads import BoundedHeads
+
+    return partial(BoundedHeads, patience=patience)
 
 
 async def serve(host: str, port: int, manifest: Path | None, forwarded_allow_ips: str | None) -> None:
