@@ -88,9 +88,10 @@ def remove_data(folder: Path) -> None:
     if server.pid is not None:
         server.start()
         server.stop()
-    link = folder / "pg"
-    if link.is_symlink():
-        shutil.rmtree(link.resolve(), ignore_errors=True)
+    # Started by root, a database can be elsewhere.
+    for link in folder.rglob("pg"):
+        if link.is_symlink():
+            shutil.rmtree(link.resolve(), ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -226,7 +227,9 @@ class Reader:
         path = f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}"
         if shutil.which("curl") is None:
             path = f"{self._curl()}{os.pathsep}{path}"
-        return clean_environment({"PATH": path, "COLUMNS": "120", "TZ": "UTC"})
+        # What a page's own tests make is in its folder too, to be cleared away with it.
+        temporary = f"--basetemp={self.folder / '.tmp'}"
+        return clean_environment({"PATH": path, "COLUMNS": "120", "TZ": "UTC", "PYTEST_ADDOPTS": temporary})
 
     def _curl(self) -> Path:
         """A folder with a command of that name."""

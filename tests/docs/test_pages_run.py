@@ -38,7 +38,7 @@ def folder() -> Iterator[Path]:
         data.unlink()
     elif data.exists():
         remove_data(data)
-    shutil.rmtree(made, ignore_errors=True)
+    remove_data(made)
 
 
 @pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)
