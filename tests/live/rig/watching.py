@@ -44,7 +44,15 @@ class Watch:
         self.heard = heard
         self.output = io.StringIO()
         self.stop = asyncio.Event()
+        self.recorded = asyncio.Event()
         self.recording: asyncio.Task[None] | None = None
+
+    def listen(self, words: str) -> None:
+        """What the recording says to the person who makes it."""
+        if words.startswith("Connected"):
+            self.recorded.set()
+        elif words.startswith("The connection ended"):
+            self.recorded.clear()
 
     async def send(
         self, session: Session, *steps: Step, lead: str = "Please go on.", **more: Any
@@ -95,6 +103,7 @@ class Watch:
 
     async def replayed(self, session: Session) -> list[Message]:
         """End the recording and replay it; the session's messages."""
+        await asyncio.wait_for(self.recorded.wait(), 60)
         self.stop.set()
         assert self.recording is not None
         await self.recording
@@ -136,12 +145,11 @@ async def watching(gateway: Gateway, *, url: str | None = None) -> AsyncIterator
     async with GatewayClient(access, heard) as client:
         await client.ready(60)
         watch = Watch(client, heard)
-        greeted = asyncio.Event()
         watch.recording = asyncio.create_task(
-            record(access, Recorder(watch.output), watch.stop, say=lambda text: greeted.set())
+            record(access, Recorder(watch.output), watch.stop, say=watch.listen)
         )
         try:
-            await asyncio.wait_for(greeted.wait(), 60)
+            await asyncio.wait_for(watch.recorded.wait(), 60)
             yield watch
         finally:
             watch.recording.cancel()
