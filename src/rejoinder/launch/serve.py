@@ -22,6 +22,7 @@ from rejoinder.launch.drain import Drain
 from rejoinder.launch.exposed import chosen_manifest, registry_of
 from rejoinder.launch.limits import ENOUGH, raise_open_files
 from rejoinder.launch.stopping import Stop
+from rejoinder.observe.export import exporting
 from rejoinder.observe.logs import configure, get_logger
 
 if TYPE_CHECKING:
@@ -169,6 +170,13 @@ async def serve(host: str, port: int, manifest: Path | None, forwarded_allow_ips
     """Run the doors against REJOINDER_DATABASE_URL until told to stop."""
     settings = Settings.load()
     configure(settings.rejoinder_log_level, settings.rejoinder_log_format)
+    with exporting():
+        await _serve(settings, host, port, manifest, forwarded_allow_ips)
+
+
+async def _serve(
+    settings: Settings, host: str, port: int, manifest: Path | None, forwarded_allow_ips: str | None
+) -> None:
     refuse_open_gate(settings, host)
     open_files()
     chosen = chosen_manifest(manifest)

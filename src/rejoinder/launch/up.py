@@ -25,6 +25,7 @@ from rejoinder.launch.paths import DataFolder
 from rejoinder.launch.serve import Address, bind, open_files, serving
 from rejoinder.launch.stopping import Stop
 from rejoinder.node import Node
+from rejoinder.observe.export import exporting
 from rejoinder.observe.logs import configure
 from rejoinder.store.database import Database
 from rejoinder.store.migrate import migrate
@@ -53,6 +54,11 @@ async def up(wanted: Wanted) -> None:
     """Run until told to stop. Raises RejoinderError with a text for people where it cannot start."""
     given = Settings.load()
     _configure_logs(given)
+    with exporting():
+        await _up(given, wanted)
+
+
+async def _up(given: Settings, wanted: Wanted) -> None:
     refuse_open_gate(given, wanted.host)
     chosen = chosen_manifest(wanted.manifest)
     registry = registry_of(chosen)

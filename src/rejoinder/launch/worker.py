@@ -11,6 +11,7 @@ from rejoinder.contract.settings import Settings
 from rejoinder.launch.exposed import chosen_manifest, registry_of
 from rejoinder.launch.serve import bind, open_files, serving
 from rejoinder.launch.stopping import Stop
+from rejoinder.observe.export import exporting
 from rejoinder.observe.logs import configure, get_logger
 
 if TYPE_CHECKING:
@@ -25,6 +26,11 @@ async def work(manifest: Path | None, health_host: str, health_port: int | None)
     """Work against REJOINDER_DATABASE_URL until told to stop. Writes the log line ``worker ready``."""
     settings = Settings.load()
     configure(settings.rejoinder_log_level, settings.rejoinder_log_format)
+    with exporting():
+        await _work(settings, manifest, health_host, health_port)
+
+
+async def _work(settings: Settings, manifest: Path | None, health_host: str, health_port: int | None) -> None:
     open_files()
     chosen = chosen_manifest(manifest)
     registry = registry_of(chosen)
