@@ -218,7 +218,7 @@ async def test_a_tab_closed_and_opened_mid_turn(
     assert mine is not None
     await host_page.show(chat.chat)
     await host_page.shows(mine, "Before")
-    await host_page.page.goto("about:blank")
+    await host_page.page.goto(f"{host.url}/health")
     model.release("closed")
     await model.held("open")
     await host_page.show(chat.chat)
@@ -266,6 +266,29 @@ async def test_stop_of_an_agents_own_run(
     await host_page.stop.click()
     await watch.idle(chat)
     await checked(host, watch, chat, host_page, ("Hello.", []), ("Half of", []))
+
+
+async def test_send_now_lets_the_agent_finish_and_answers_next(
+    host: Host, watch: Watch, chat: ChatSession, pipe: str, model: Model, host_page: ChatPage
+) -> None:
+    await first_words(host, watch, chat, pipe)
+    await host_page.show(chat.chat)
+    model.rule("and now me", say("Now you."))
+    run, over = await watch.begin(chat, say("Mine ", hold("middle"), "first."))
+    await model.held("middle")
+    mine = message_id(chat.key, run)
+    assert mine is not None
+    await host_page.shows(mine, "Mine")
+    await host_page.send("and now me")
+    await host_page.page.get_by_role("button", name="Send now").click()
+
+    async def sent() -> bool:
+        return any(one["content"] == "and now me" for one in await host.thread(chat.chat))
+
+    await assert_eventually(sent, "the message was not sent")
+    model.release("middle")
+    await over
+    await checked(host, watch, chat, host_page, ("Hello.", []), ("Mine first.", []), ("Now you.", []))
 
 
 async def test_a_message_typed_while_the_agent_writes_follows_it(

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Literal
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Literal
 
 from rejoinder.openwebui.host import Host
 
@@ -18,19 +19,21 @@ log = logging.getLogger("rejoinder.openwebui")
 Intent = Literal["stop", "send"]
 SECONDS = 3.0
 
-#: Notes what the person did last: a click on Stop or Escape, or a message sent while a reply streams.
+#: Notes what the person did last. The Stop button is known by its icon, because its words are translated; whatever
+#: else is pressed before the Host is asked to stop was Send now.
 INSTALL = """
 if (!window.__rejoinderIntent) {
   const noted = window.__rejoinderIntent = {what: null, at: 0};
   const note = (what) => { noted.what = what; noted.at = Date.now(); };
+  const stops = (button) => {
+    const label = (button.getAttribute('aria-label') || '').toLowerCase();
+    if (label === 'stop') return true;
+    return [...button.querySelectorAll('svg path')].some((path) => (path.getAttribute('d') || '').includes('6-2.438c0-.724'))
+      || button.querySelector('svg rect[rx="2"][width="12"]') !== null;
+  };
   document.addEventListener('click', (event) => {
     const button = event.target && event.target.closest && event.target.closest('button');
-    if (!button) return;
-    const words = [button.id, button.getAttribute('aria-label'), button.title, button.textContent]
-      .filter(Boolean).join(' ').toLowerCase();
-    const parent = button.parentElement && (button.parentElement.getAttribute('aria-label') || '').toLowerCase();
-    if (/send/.test(words) || /send/.test(parent || '')) note('send');
-    else if (/stop/.test(words) || /stop/.test(parent || '')) note('stop');
+    if (button) note(stops(button) ? 'stop' : 'send');
   }, true);
   document.addEventListener('keydown', (event) => {
     if (event.key === 'Escape') note('stop');
@@ -39,27 +42,57 @@ if (!window.__rejoinderIntent) {
 }
 return true;
 """
+#: What was done last, and how many milliseconds ago; null for nothing, or nothing lately.
 ASK = """
 const noted = window.__rejoinderIntent;
-if (!noted || !noted.what || Date.now() - noted.at > 10000) return null;
-return noted.what;
+const age = noted && noted.what ? Date.now() - noted.at : Infinity;
+return age < 10000 ? [noted.what, age] : null;
 """
 
 
-async def install(host: Host, user_id: str, chat_id: str, message_id: str) -> None:
-    """Have every page of a chat note what is done in it. Failing is no fault: it is asked again later."""
-    await _ask_all(host, user_id, chat_id, message_id, INSTALL)
+class Hook:
+    """Has every page that shows a message note what is done in it, also those that come later.
+
+    spawn: runs work beside.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        user_id: str,
+        chat_id: str,
+        message_id: str,
+        spawn: Callable[[Coroutine[Any, Any, None]], None],
+    ) -> None:
+        self._host, self._spawn = host, spawn
+        self._where = (user_id, chat_id, message_id)
+        self._pages: set[str] = set()
+
+    def look(self) -> None:
+        """See whether a page came. Cheap: call it whenever something is told."""
+        pages = set(self._host.pages(self._where[1]))
+        new, self._pages = pages - self._pages, pages
+        if new:
+            self._spawn(self._install(new))
+
+    async def _install(self, pages: set[str]) -> None:
+        await _ask(self._host, *self._where, pages, INSTALL)
 
 
 async def intent(host: Host, user_id: str, chat_id: str, message_id: str) -> Intent:
     """What was meant by the cancel that has just come."""
     if not host.pages(chat_id):
         return "stop"
-    answers = await _ask_all(host, user_id, chat_id, message_id, ASK)
-    return "stop" if "stop" in answers and "send" not in answers else "send"
+    answers = await _ask(host, user_id, chat_id, message_id, host.pages(chat_id), ASK)
+    done = [
+        (float(one[1]), str(one[0])) for one in answers if isinstance(one, (list, tuple)) and len(one) == 2
+    ]
+    return "stop" if done and min(done)[1] == "stop" else "send"
 
 
-async def _ask_all(host: Host, user_id: str, chat_id: str, message_id: str, code: str) -> list[object]:
+async def _ask(
+    host: Host, user_id: str, chat_id: str, message_id: str, pages: Iterable[str], code: str
+) -> list[object]:
     async def one(session_id: str) -> object:
         try:
             return await asyncio.wait_for(
@@ -69,4 +102,4 @@ async def _ask_all(host: Host, user_id: str, chat_id: str, message_id: str, code
             log.info("A page of the chat did not answer (%s).", type(error).__name__)
             return None
 
-    return list(await asyncio.gather(*(one(session) for session in host.pages(chat_id))))
+    return list(await asyncio.gather(*(one(session) for session in pages)))

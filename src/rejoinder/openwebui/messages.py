@@ -16,6 +16,7 @@ from rejoinder.openwebui.claim import Missing, Place, claim
 from rejoinder.openwebui.emit import Emission
 from rejoinder.openwebui.host import Host
 from rejoinder.openwebui.inline import Inline
+from rejoinder.openwebui.intent import Hook
 from rejoinder.openwebui.registry import Registry
 from rejoinder.openwebui.writer import Writer, announce_finished, finished_fields
 from rejoinder.turns.finish import Final
@@ -179,6 +180,7 @@ class Messages:
                     opening.emission,
                     on_stopped=self._stopped,
                     on_over=lambda _: self._gone(message_id),
+                    hook=Hook(self._host, place.user_id, place.chat_id, message_id, self.spawn),
                 )
                 self._sinks[message_id] = writer
                 if opening.final is not None:

@@ -14,7 +14,7 @@ from rejoinder.openclaw.calls import send_chat
 from rejoinder.openclaw.errors import CallFailed, Dropped, GatewayError, NotConnected, Refused, TimedOut
 from rejoinder.openwebui.bridge import Bridge
 from rejoinder.openwebui.inline import Inline
-from rejoinder.openwebui.intent import install
+from rejoinder.openwebui.intent import Hook
 from rejoinder.turns.identity import message_id, parse_key
 
 log = logging.getLogger("rejoinder.openwebui")
@@ -73,8 +73,10 @@ async def reply(bridge: Bridge, asked: Asked, tell: Tell) -> AsyncIterator[dict[
     inline = bridge.messages.stream(reply_id)
     sent = False
     try:
+        hook = None
         if chat is not None:
-            bridge.spawn(install(bridge.host, chat.user, chat.chat, reply_id))
+            hook = Hook(bridge.host, chat.user, chat.chat, reply_id, bridge.spawn)
+            hook.look()
         await _wait_for_turn(bridge, key, tell)
         await _choose(bridge, key, asked.model)
         # From here on the run may be there, whatever becomes of this request.
@@ -86,6 +88,8 @@ async def reply(bridge: Bridge, asked: Asked, tell: Tell) -> AsyncIterator[dict[
             raise
         bridge.table.expect(key, run_id)
         async for event in inline.events():
+            if hook is not None:
+                hook.look()
             yield event
     finally:
         if sent and not inline.over:

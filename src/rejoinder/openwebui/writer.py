@@ -16,6 +16,7 @@ from typing import Any
 from rejoinder.openwebui.claim import TASK, Place
 from rejoinder.openwebui.emit import Emission, Event, joined
 from rejoinder.openwebui.host import Emit, Host
+from rejoinder.openwebui.intent import Hook
 from rejoinder.turns.finish import Final
 from rejoinder.turns.reducer import Op
 
@@ -40,6 +41,7 @@ class Writer:
     on_stopped: somebody cancelled the task (Stop or Send now). The writer rests, and still takes what it is fed, until
         `resume` lets it go on in a new task or its end comes.
     on_over: the message is finished, or its chat is gone.
+    hook: has the pages note which of Stop and Send now was used.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class Writer:
         *,
         on_stopped: Callable[[Writer], None],
         on_over: Callable[[Writer], None],
+        hook: Hook,
     ) -> None:
         self.place = place
         self.task_id = place.task_id
@@ -60,6 +63,7 @@ class Writer:
         self._wake = asyncio.Event()
         self._emit: Emit | None = None
         self._on_stopped, self._on_over = on_stopped, on_over
+        self._hook = hook
         self._over = False
         self._running = False
         self._begun = False
@@ -133,6 +137,7 @@ class Writer:
         if not events:
             return
         assert self._emit is not None
+        self._hook.look()
         place, output = self.place, list(self._emission.output)
         await self._host.save_stream(
             place.chat_id, place.message_id, self.task_id, self._emission.text, output
