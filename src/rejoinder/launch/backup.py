@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import tempfile
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 _RESTORED = "rejoinder_restored"
 _BEFORE = "rejoinder_before"
+#: How long a closed connection may take to disappear.
+LEAVING_SECONDS = 2.0
 
 
 class BackupError(RejoinderError):
@@ -167,11 +170,17 @@ def _check(server: EmbeddedServer, file: Path) -> None:
 
 
 def _alone(server: EmbeddedServer) -> None:
-    others = int(server.sql(sql("backup").others))
-    if others:
-        raise StoreInUseError(
-            f"{others} connections to this store are open: Rejoinder or another program still runs on it. Stop it first."
-        )
+    # A client that has just closed its connection is still counted until its backend has ended.
+    deadline = time.monotonic() + LEAVING_SECONDS
+    while others := int(server.sql(sql("backup").others)):
+        if time.monotonic() > deadline:
+            are = (
+                "1 connection to this store is" if others == 1 else f"{others} connections to this store are"
+            )
+            raise StoreInUseError(
+                f"{are} open: Rejoinder or another program still runs on it. Stop it first."
+            )
+        time.sleep(0.05)
 
 
 @contextmanager

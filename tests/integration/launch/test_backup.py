@@ -115,7 +115,7 @@ async def test_a_store_that_somebody_uses_is_backed_up_but_not_replaced(
     connection = await asyncpg.connect(server.url)
     try:
         made = await asyncio.to_thread(backup, server, tmp_path / "kept.backup")
-        with pytest.raises(StoreInUseError, match="1 connections"):
+        with pytest.raises(StoreInUseError, match="1 connection to this store is open"):
             await asyncio.to_thread(restore, server, made.file, force=True)
     finally:
         await connection.close()
