@@ -52,7 +52,7 @@ class Node:
             statement_timeout=settings.rejoinder_statement_timeout_seconds,
         )
         poll = settings.rejoinder_poll_seconds
-        self.process = ThisProcess(self.database, kind)
+        self.process = ThisProcess(self.database, kind, stale=settings.rejoinder_stale_seconds)
         self.signals = Signals(self.database, lock_key=self.process.lock_key)
         self.questions = Questions(self.database)
         self.events = Events(self.database)
@@ -147,20 +147,25 @@ class Node:
             try:
                 if not await self.process.beat():
                     await self._rejoin()
-                for process_id, withdrawn in await bury_dead(
-                    self.database,
-                    stale=settings.rejoinder_stale_seconds,
-                    half_open=settings.rejoinder_half_open_seconds,
-                ):
-                    log.warning("process found dead", process=str(process_id), withdrawn=len(withdrawn))
-                    metrics.withdrawn.inc(len(withdrawn))
-                    self.signals.tell(s.EVENTS, s.STARTS, s.RESUMES, *(s.question(one) for one in withdrawn))
+                if self.process.may_judge:
+                    await self._bury()
             except NotReadyError:
                 pass
             except Exception:
                 log.exception("the beat failed")
             metrics.waiting.set(len(self.waiters))
             await asyncio.sleep(settings.rejoinder_beat_seconds)
+
+    async def _bury(self) -> None:
+        settings = self.settings
+        for process_id, withdrawn in await bury_dead(
+            self.database,
+            stale=settings.rejoinder_stale_seconds,
+            half_open=settings.rejoinder_half_open_seconds,
+        ):
+            log.warning("process found dead", process=str(process_id), withdrawn=len(withdrawn))
+            metrics.withdrawn.inc(len(withdrawn))
+            self.signals.tell(s.EVENTS, s.STARTS, s.RESUMES, *(s.question(one) for one in withdrawn))
 
     async def _rejoin(self) -> None:
         """This process was found dead, after a long pause. What it asked is withdrawn, and its callers are told by

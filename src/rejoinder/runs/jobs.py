@@ -129,6 +129,9 @@ class Jobs:
 
     async def _enter(self, run: Run, park_id: UUID | None) -> int | None:
         settings = self._settings
+        if run.owner_process is not None and not self._process.may_judge:
+            # Its owner may be alive and have been cut off from the database as this process was.
+            raise Later(timedelta(seconds=settings.rejoinder_stale_seconds), "its worker may be alive")
         entry = uuid4()
         status, epoch = await patiently(
             lambda: self._runs.enter(

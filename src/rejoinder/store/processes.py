@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+import time
 from datetime import datetime, timedelta
 from importlib.metadata import version
 from typing import Any
 from uuid import UUID, uuid4
 
+from rejoinder.contract.errors import NotReadyError
 from rejoinder.store.database import Database
 from rejoinder.store.sql import sql
 
@@ -19,9 +21,12 @@ _sql = sql("processes")
 class ThisProcess:
     """This process' row. ``lock_key`` is held by the notification connection while it lives."""
 
-    def __init__(self, database: Database, kind: str) -> None:
+    def __init__(self, database: Database, kind: str, *, stale: float = 2.5) -> None:
         self._db = database
         self.kind = kind
+        self._stale = stale
+        self._beat_at = 0.0
+        self._steady_since: float | None = None
         self.id: UUID = uuid4()
         self.lock_key = secrets.randbits(62)
 
@@ -43,7 +48,30 @@ class ThisProcess:
 
     async def beat(self) -> bool:
         """False: somebody found this process dead. Its questions are withdrawn; it must not go on as if they were not."""
-        return await self._db.value(_sql.beat, self.id) is not None
+        try:
+            up = await self._db.value(_sql.beat, self.id)
+        except NotReadyError:
+            self._steady_since = None
+            raise
+        if up is None:
+            return False
+        now = time.monotonic()
+        if self._steady_since is None:
+            self._steady_since = now if self._beat_at else now - up
+        elif now - self._beat_at > self._stale:
+            self._steady_since = now
+        self._beat_at = now
+        return True
+
+    @property
+    def may_judge(self) -> bool:
+        """Whether this process has seen the database so steadily that the others would have beaten by now. Where the
+        database or this process was away, the others may have been cut off just the same, and come back a moment later.
+        """
+        if self._steady_since is None:
+            return False
+        now = time.monotonic()
+        return now - self._beat_at <= self._stale and now - self._steady_since >= 2 * self._stale
 
     async def leave(self, reason: str) -> list[UUID]:
         """Withdraw what this process still asks. Returns those questions' ids."""
