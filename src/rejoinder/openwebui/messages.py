@@ -94,11 +94,11 @@ class Messages:
             return
         self._remember(message_id)
         request = asyncio.current_task()
+        del self._sinks[message_id]
         if request is None:
-            self._gone(message_id)
+            self._released(message_id)
         else:
-            del self._sinks[message_id]
-            request.add_done_callback(lambda _: self._gone(message_id))
+            request.add_done_callback(lambda _: self._released(message_id))
 
     def show(self, run: Run, diff: Iterable[Op], *, first: bool) -> None:
         """More of a run's message. `first`: this is all of it, and it is to be claimed."""
@@ -127,10 +127,12 @@ class Messages:
             self.spawn(self._write(run.key, run.run_id, message_id, final, missing))
 
     def discard(self, run: Run) -> None:
-        """The run said nothing: a request that waits for it ends without a text."""
+        """The run said nothing: whoever waits for it ends without a text. Only a person's turn has anybody."""
         sink = self._sinks.get(run.message_id or "")
         if isinstance(sink, Inline):
             sink.end(None)
+        elif sink is not None:
+            sink.end(Final([], silent=True))
 
     def take_over(self, key: str, run_id: str, message_id: str, inline: Inline, *, stop: bool) -> None:
         """The request that streamed a message is over before its run. stop: the run is being stopped, so the
@@ -139,11 +141,11 @@ class Messages:
         if inline.final is not None:
             opening.end(inline.final)
         self._sinks[message_id] = opening
-        self._registry.release(message_id)
         if stop:
-            self.spawn(self._rest(key, run_id, message_id, opening))
+            work = self._rest(key, run_id, message_id, opening)
         else:
-            self.spawn(self._open(key, run_id, message_id, opening, own=True))
+            work = self._open(key, run_id, message_id, opening, own=True)
+        self.spawn(self._taken_over(message_id, work))
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run work beside, and see to it that it is not forgotten."""
@@ -192,6 +194,13 @@ class Messages:
         if place is None and opening.final is not None:
             # It was somebody else's while it ran; if nobody finished it, it is finished here.
             await self._write(key, run_id, message_id, opening.final, "leave")
+
+    async def _taken_over(self, message_id: str, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        finally:
+            # By now the message itself says whose it is.
+            self._registry.release(message_id)
 
     async def _rest(self, key: str, run_id: str, message_id: str, opening: Opening) -> None:
         try:
@@ -248,6 +257,9 @@ class Messages:
 
     def _gone(self, message_id: str) -> None:
         self._sinks.pop(message_id, None)
+        self._empty()
+
+    def _released(self, message_id: str) -> None:
         self._registry.release(message_id)
         self._empty()
 

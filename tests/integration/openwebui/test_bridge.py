@@ -457,6 +457,29 @@ async def test_a_turn_whose_request_is_closed_is_finished_by_a_writer(
     assert [one["call_id"] for one in calls] == [one["call_id"] for one in results]
 
 
+@pytest.mark.parametrize("closed", [True, False])
+async def test_a_turn_that_the_agent_answers_with_nothing_ends(
+    gateway: FakeGateway, world: World, connect: Connect, closed: bool
+) -> None:
+    left = stub()
+    chat_id = await world.chat(user_says("hello"), left)
+    world.answers[chat_id] = lambda code: None
+    bridge = await connect()
+    key = key_of(world, chat_id)
+    turn = asyncio.ensure_future(hosted(world, bridge, asked_by(world, chat_id, left["id"])))
+    f = Frames((await sent(gateway))["idempotencyKey"], key)
+    if closed:
+        tell(gateway, *f.begin(), f.row(f.asked()))
+        await assert_eventually(lambda: bridge.active(key))
+        turn.cancel()
+        await asyncio.wait((turn,))
+        await assert_eventually(lambda: has_tasks(world, chat_id))
+    remember(gateway, key, f.asked())
+    tell(gateway, f.says("NO_REPLY", "NO_REPLY", "i"), *f.final(), f.settled())
+    (only,) = await done(world, chat_id, 1)
+    assert text(only) == ""
+
+
 async def test_a_message_waits_for_the_run_that_goes_on(
     gateway: FakeGateway, world: World, connect: Connect
 ) -> None:

@@ -1,0 +1,73 @@
+"""A Gateway that is killed, or whose wire is cut, in the middle of runs that show in a chat."""
+
+from __future__ import annotations
+
+import asyncio
+
+from rejoinder.turns.identity import message_id
+from tests.live import chats
+from tests.live.chats import ECHO, ChatSession, card_names, checked, deploy, first_words, replies, words
+from tests.live.rig.gateway import Gateway
+from tests.live.rig.host import Host
+from tests.live.rig.model import Model, hold, prompt, say
+from tests.live.rig.page import ChatPage
+from tests.live.rig.watching import Watch, watching
+from tests.live.rig.wire import Wire
+from tests.live.test_gateway_restarts import RECOVERY
+from tests.support import assert_eventually
+
+pipe, watch, chat = chats.pipe, chats.watch, chats.chat
+
+
+async def test_after_kill_9_of_the_gateway_each_run_goes_on_in_its_own_message(
+    gateway: Gateway,
+    host: Host,
+    watch: Watch,
+    chat: ChatSession,
+    pipe: str,
+    model: Model,
+    host_page: ChatPage,
+) -> None:
+    other = ChatSession(host, await host.new_chat(pipe))
+    await first_words(host, watch, other, pipe)
+    model.rule(RECOVERY, say(tools=[ECHO]), say("Carried on."))
+    _, mine = await host.send(chat.chat, pipe, prompt(say(tools=[ECHO]), say("Cut ", hold("user"), "off")))
+    run, _ = await watch.begin(other, say("Cut ", hold("agent"), "off"))
+    await model.held("user")
+    await model.held("agent")
+    await asyncio.to_thread(gateway.restart)
+    (only,) = await replies(host, chat, 1, within=120)
+    assert (only["id"], words(only["content"]), card_names(only)) == (mine, "Carried on.", ["exec", "exec"])
+    found = await replies(host, other, 2, within=120)
+    assert found[1]["id"] == message_id(other.key, run)
+    assert words(found[1]["content"]) == "Carried on."
+    await host_page.show(other.chat)
+    await host_page.shows(found[1]["id"], "Carried on.")
+    await host_page.generating(False)
+
+
+async def test_a_cut_wire_loses_no_word(
+    gateway: Gateway, host: Host, chat: ChatSession, pipe: str, model: Model, host_page: ChatPage
+) -> None:
+    async with Wire.to(gateway.port) as wire, watching(gateway) as watch:
+        await deploy(host, gateway, wire.url)
+        await first_words(host, watch, chat, pipe)
+        run, over = await watch.begin(
+            chat, say("Before. ", hold("one"), tools=[ECHO]), say("Between. ", hold("two"), "After.")
+        )
+        await model.held("one")
+        mine = message_id(chat.key, run)
+        assert mine is not None
+
+        async def shown() -> bool:
+            return any(one["id"] == mine for one in await host.thread(chat.chat))
+
+        await assert_eventually(shown)
+        wire.cut()
+        model.release("one")
+        await model.held("two")
+        wire.mend()
+        model.release("two")
+        await over
+        await checked(host, watch, chat, host_page, ("Hello.", []), ("Before. Between. After.", ["exec"]))
+    await deploy(host, gateway, gateway.url)
