@@ -285,3 +285,19 @@ async def test_a_model_that_fails_says_so_in_the_reply(
 
 async def test_a_plain_call_of_the_api_is_answered(host: Host, watch: Watch, pipe: str) -> None:
     assert await host.ask(pipe, prompt(say("By ", "itself."))) == "By itself."
+
+
+async def test_a_chosen_model_is_used_and_the_agents_own_again(
+    host: Host, watch: Watch, chat: ChatSession, pipe: str
+) -> None:
+    chosen = "openclaw_gateway.live/scripted"
+
+    async def offered() -> bool:
+        return chosen in await host.models()
+
+    await assert_eventually(offered, "the Gateway's model is not offered")
+    for model, words in ((chosen, "As chosen."), (pipe, "As always.")):
+        _, reply = await host.send(chat.chat, model, prompt(say(words)))
+        found = await host.finished(chat.chat, reply)
+        assert (found["content"], found.get("error")) == (words, None)
+        await watch.idle(chat)

@@ -76,6 +76,7 @@ class Bridge:
         self._extra: set[str] = set()
         self._waiting: list[asyncio.Future[None]] = []
         self._tasks: set[asyncio.Task[None]] = set()
+        self._closing: asyncio.Task[None] | None = None
         self._reconciler = Reconciler(self)
 
     def start(self) -> None:
@@ -300,7 +301,7 @@ class Bridge:
         self._emptied()
 
     def _emptied(self) -> None:
-        if self.retired and not self.messages.busy and not self._tasks and self.client.connected:
+        if self.retired and not self.messages.busy and not self._tasks and self._closing is None:
             self.registry.leave(self.id)
             # Not `spawn`: that would come back here.
             self._closing = asyncio.get_running_loop().create_task(self.client.close())

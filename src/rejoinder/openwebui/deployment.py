@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
@@ -20,6 +21,8 @@ from rejoinder.openwebui.valves import Connection, PipeValves
 log = logging.getLogger("rejoinder.openwebui")
 
 IDENTITY, MODELS = "device-identity.json", "models.json"
+#: Open WebUI's whole list of models waits for ours: a slow Gateway must not keep it.
+MODELS_SECONDS = 3.0
 
 
 class SettingError(Exception):
@@ -109,11 +112,12 @@ async def models_of(bridge: Bridge, valves: PipeValves) -> list[dict[str, str]]:
     kept = state_dir(valves.STATE_DIR) / MODELS
     if bridge.client.connected:
         try:
-            found = [_plain(model) for model in await list_models(bridge.client)]
+            listed = await asyncio.wait_for(list_models(bridge.client), MODELS_SECONDS)
+            found = [_plain(model) for model in listed]
             kept.write_text(json.dumps(found), encoding="utf-8")
             return found
-        except (GatewayError, OSError) as error:
-            log.info("The models could not be listed: %s", error)
+        except (GatewayError, OSError, TimeoutError) as error:
+            log.info("The models could not be listed: %s", error or type(error).__name__)
     try:
         known = json.loads(kept.read_text(encoding="utf-8"))
         return [one for one in known if isinstance(one, dict) and one.get("ref")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import uuid
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
@@ -91,6 +92,10 @@ class Pipe:
                 yield event
         except (SettingError, TurnError) as error:
             yield {"error": str(error)}
+        except Exception:
+            fault = uuid.uuid4().hex[:12]
+            log.exception("A reply could not be given (%s).", fault)
+            yield {"error": f"The pipe could not answer. Open WebUI's log says more under {fault}."}
 
     def _asked(
         self,

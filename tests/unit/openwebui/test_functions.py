@@ -43,6 +43,19 @@ async def test_a_missing_token_names_its_valve(stream: bool, monkeypatch: pytest
     assert "GATEWAY_TOKEN" in str(told[-1]["error"])
 
 
+async def test_a_fault_of_ours_has_an_id_that_is_in_the_log(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise RuntimeError("a secret of the inside")
+
+    monkeypatch.setattr("rejoinder.openwebui.pipe.bridge_for", broken)
+    body = {"model": "openclaw_gateway.default", "messages": [{"role": "user", "content": "x"}]}
+    told = (await Pipe().pipe(body))["error"]["detail"]
+    assert "secret" not in told
+    assert told.split()[-1].rstrip(".") in caplog.text
+
+
 async def test_without_a_gateway_there_is_still_a_model_to_choose() -> None:
     pipe = Pipe()
     assert await pipe.pipes() == [{"id": "default", "name": "OpenClaw · Default"}]
