@@ -32,7 +32,7 @@ def _borrowed(folder: Path, host_packages: Path) -> None:
         tops = {path.parts[0] for path in found.files or () if path.parts[0] not in ("..", "__pycache__")}
         for top in tops:
             if not (host_packages / top).exists() and not (folder / top).exists():
-                (folder / top).symlink_to(found.locate_file(top))
+                (folder / top).symlink_to(str(found.locate_file(top)))
         wanted += [
             re.split(r"[^\w.-]", line, maxsplit=1)[0]
             for line in found.requires or ()

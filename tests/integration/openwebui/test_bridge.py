@@ -50,7 +50,7 @@ async def done(world: World, chat_id: str, count: int) -> list[dict[str, Any]]:
         replies = await world.replies(chat_id)
         return replies if len(replies) == count and all(one["done"] for one in replies) else []
 
-    found = await assert_eventually(finished, f"{count} finished replies")
+    found: list[dict[str, Any]] = await assert_eventually(finished, f"{count} finished replies")
     # The Host's task is over as well: the page shows no Stop.
     await assert_eventually(lambda: no_tasks(world, chat_id))
     return found
@@ -398,7 +398,9 @@ async def sent(gateway: FakeGateway) -> dict[str, Any]:
             None,
         )
 
-    return await assert_eventually(found, "a message was sent")
+    params = await assert_eventually(found, "a message was sent")
+    assert params is not None
+    return params
 
 
 async def test_a_persons_turn_streams_through_its_own_request(
@@ -441,9 +443,12 @@ async def test_a_turn_whose_request_is_closed_is_finished_by_a_writer(
         f.row(f.asked()),
         *(x for n in range(3) for x in (f.call(f"c{n}"), f.result(f"c{n}"))),
     )
-    await assert_eventually(
-        lambda: bridge.table.find(key, f.run) and len(bridge.table.find(key, f.run).state.items) == 3
-    )  # type: ignore[union-attr]
+
+    def three_cards() -> bool:
+        run = bridge.table.find(key, f.run)
+        return run is not None and len(run.state.items) == 3
+
+    await assert_eventually(three_cards)
     turn.cancel()
     await asyncio.wait((turn,))
     rows = [row for n in range(5) for row in (f.called(f"c{n}"), f.returned(f"c{n}"))]
@@ -617,10 +622,10 @@ async def test_a_slow_page_of_one_chat_keeps_no_other_waiting(
     bridge = await connect()
     gate, emitter = asyncio.Event(), bridge.host.emitter
 
-    async def slowed(user_id: str, chat_id: str, message: str) -> Any:
+    async def slowed(user_id: str, chat_id: str, message_id: str) -> Any:
         if chat_id == slow_id:
             await gate.wait()
-        return await emitter(user_id, chat_id, message)
+        return await emitter(user_id, chat_id, message_id)
 
     bridge.host.emitter = slowed  # type: ignore[method-assign]
     for chat_id, words in ((slow_id, "Slow."), (quick_id, "Quick.")):

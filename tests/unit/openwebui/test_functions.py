@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rejoinder.openclaw.errors import NotConnected, Refused
-from rejoinder.openwebui import deployment, host
+from rejoinder.openwebui import host
 from rejoinder.openwebui.deployment import SettingError, access_of, state_dir
 from rejoinder.openwebui.host import Host, UnknownHost
 from rejoinder.openwebui.pipe import Pipe, _last_words, _notes, _text_of
@@ -132,7 +132,7 @@ def test_a_folder_that_cannot_be_written_is_said(
     (tmp_path / "file").write_text("x")
     assert state_dir(str(tmp_path / "file" / "below")) == tmp_path / "data" / "openclaw-bridge"
     monkeypatch.setenv("DATA_DIR", str(tmp_path / "file"))
-    monkeypatch.setattr(deployment.tempfile, "gettempdir", lambda: str(tmp_path / "lost"))
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path / "lost"))
     assert state_dir("") == tmp_path / "lost" / "openclaw-bridge"
     assert "STATE_DIR" in caplog.text
 
