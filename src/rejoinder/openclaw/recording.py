@@ -23,6 +23,7 @@ from rejoinder.openclaw.masking import Mask
 
 Direction = Literal["in", "out", "closed", "note"]
 _DIRECTIONS = frozenset(("in", "out", "closed", "note"))
+_WITHOUT = frozenset(("closed", "note"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ def load(path: Path) -> list[Line]:
             raw = _unpacked(raw)
     except OSError as error:
         raise GatewayError(f"{path} cannot be read: {error.strerror}.", code="FILE") from error
-    return list(parse(raw.decode("utf-8", "replace").split("\n"), name=str(path)))
+    return list(parse(raw.decode("utf-8-sig", "replace").split("\n"), name=str(path)))
 
 
 def parse(lines: Iterable[str], *, name: str = "the recording") -> Iterator[Line]:
@@ -115,6 +116,8 @@ def parse(lines: Iterable[str], *, name: str = "the recording") -> Iterator[Line
 def _line(value: Any, name: str, number: int) -> Line:
     frame = value.get("frame") if isinstance(value, dict) else None
     direction = value.get("dir") if isinstance(value, dict) else None
+    if direction in _WITHOUT and not isinstance(frame, dict):
+        frame = {}  # nothing goes by what such a line says
     if not isinstance(frame, dict) or direction not in _DIRECTIONS:
         raise _not_one(name, number, "")
     at = value.get("t")

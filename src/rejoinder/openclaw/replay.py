@@ -16,6 +16,7 @@ from rejoinder.openclaw.frames import Event, FrameError, Payload, Response, mapp
 from rejoinder.openclaw.recording import Line
 from rejoinder.openclaw.rows import Mark, Transcript
 from rejoinder.turns.finish import finish, joined
+from rejoinder.turns.items import cards_of, text_of
 from rejoinder.turns.link import source_of
 from rejoinder.turns.signals import (
     Dropped,
@@ -277,7 +278,7 @@ class _Player:
         The whole transcript tells it better than the frames did, of which some may have been lost.
         """
         groups: dict[int, tuple[Run, list[Run]]] = {}
-        runs = self._table.runs(key)
+        runs = _parted(self._table.runs(key), known)
         asked = _asked(runs, known)
         for run in runs:
             # Only a run that nobody asked for may be a heartbeat's; the frames that said it was none were lost.
@@ -288,6 +289,32 @@ class _Player:
             first = first or run
             groups.setdefault(id(first), (first, []))[1].append(run)
         return list(groups.values())
+
+
+def _parted(runs: Sequence[Run], known: Sequence[Payload]) -> list[Run]:
+    """The runs, of which those that share their session's id have the inputs that the transcript has for them.
+
+    A connection that is not told the session's id shows such a run before its input is known; and what others say of
+    it afterwards looks like another one.
+    """
+    session_id = next((run.session_id for run in reversed(runs) if run.session_id), None)
+    inputs = [found.input_run for found in runs_in(known, session_id) if found.run_id == session_id]
+    sharing = [run for run in runs if run.run_id == session_id and run.ended]
+    left = [asked for asked in inputs if asked and all(run.input_run != asked for run in sharing)]
+    told = [_says(run) for run in sharing if run.input_run in inputs]
+    kept = []
+    for run in runs:
+        if run in sharing and run.input_run is None:
+            if left:
+                run.input_run, run.claimed_id, run.session_id = left.pop(0), None, session_id
+            elif _says(run) in told:
+                continue
+        kept.append(run)
+    return kept
+
+
+def _says(run: Run) -> tuple[str, list[str]]:
+    return text_of(run.state.items), [card.call_id for card in cards_of(run.state.items)]
 
 
 def _asked(runs: Sequence[Run], known: Sequence[Payload]) -> set[str]:

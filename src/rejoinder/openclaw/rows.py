@@ -38,12 +38,17 @@ class Transcript:
     ) -> tuple[Mark, float]:
         # `after`: the number of the row before it in its history.
         if session_id:
+            if not self.session_id and "" in self._epochs:
+                self._epochs[session_id] = self._epochs[""]  # what came before did not say whose it was
             self.session_id = session_id
         epoch = self._epochs.setdefault(session_id or self.session_id or "", len(self._epochs))
         notes = mapping(row.get("__openclaw"))
         number = notes.get("seq", seq)
-        at = float(number) if isinstance(number, (int, float)) else after
         mark = _mark(row, epoch)
+        if isinstance(number, (int, float)):
+            at = float(number)
+        else:
+            at = self._places[mark][1] if mark in self._places else after
         fallback = 0 if row.get("openclawStreamFallback") else 1
         if mark not in self._places:
             self._places[mark] = (epoch, at, fallback, len(self._places))
