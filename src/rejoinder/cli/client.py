@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from rejoinder.cli.arguments import UsageError
+from rejoinder.cli.moments import local
 from rejoinder.contract.errors import RejoinderError
 
 TIMEOUT = 30.0
@@ -153,6 +154,10 @@ def _content(status: int, content: bytes) -> Any:
 
 def _explained(status: int, problem: Mapping[str, Any]) -> str:
     text = str(problem.get("error") or f"The server answered with {status}.")
+    if problem.get("state") == "answered" and problem.get("answered_by"):
+        text += f" by {problem['answered_by']}"
+        text += f", {local(problem['closed_at'])}" if problem.get("closed_at") else ""
+        text += f": {json.dumps(problem['answer'], ensure_ascii=False)}" if "answer" in problem else ""
     if text[-1:] not in ".!?":
         text += "."
     faults = problem.get("errors")

@@ -186,7 +186,9 @@ def whole_id(client: Client, text: str) -> str:
         return found[0]
     if found:
         raise UsageError(f"{text} is the beginning of {len(found)} ids; give more of it.", field="ID")
-    raise UsageError(f"No open question's id begins with {text}.", field="ID")
+    raise UsageError(
+        f"No open question's id begins with {text}. One that is closed is found by its whole id.", field="ID"
+    )
 
 
 def _table(items: list[dict[str, Any]], deadline: str) -> None:

@@ -102,7 +102,8 @@ async def test_answering_twice_says_so(server: Edge, shell: Shell) -> None:
     assert (await shell("interactions", "answer", identifier, "yes")).code == 0
     late = await shell("interactions", "answer", identifier, "no")
     assert late.code == 1
-    assert "already answered" in late.err
+    assert "already answered by owner, " in late.err
+    assert late.err.rstrip().endswith(": true.")
     assert late.out == ""
 
 
