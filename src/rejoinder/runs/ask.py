@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal, TypeAlias, cast, overload
@@ -114,6 +115,10 @@ async def ask(question: str, **arguments: Any) -> Any:
 
 async def ask_with(question: object, arguments: dict[str, Any]) -> AskAnswer[Any] | SuspendedInteraction:
     run = current_run()
+    if asyncio.get_running_loop() is not run.loop:
+        # Such as asyncio.run() in a thread of the tool's own: the connections belong to the run's loop.
+        asked = asyncio.run_coroutine_threadsafe(ask_with(question, arguments), run.loop)
+        return await asyncio.wrap_future(asked)
     request = build_request(
         question,
         identity=run.identity,
@@ -124,8 +129,13 @@ async def ask_with(question: object, arguments: dict[str, Any]) -> AskAnswer[Any
 
 
 def ask_blocking(question: str, **arguments: Any) -> AskAnswer[Any]:
-    """``ask`` for tools written as plain functions (they run in a thread). Takes the same arguments, sync mode only."""
+    """``ask`` for tools written as plain functions (they run in a thread). Takes the same arguments, sync mode only.
+
+    Raises TypeError on the event loop, which it would stop for everybody: an async tool awaits ``ask``."""
     run = current_run()
+    with contextlib.suppress(RuntimeError):
+        asyncio.get_running_loop()
+        raise TypeError("ask_blocking would stop the event loop; in an async function, await ask")
     if arguments.get("mode", "sync") != "sync":
         raise TypeError("ask_blocking waits for the answer; a parked question is asked by an async tool")
     future = asyncio.run_coroutine_threadsafe(ask_with(question, arguments), run.loop)

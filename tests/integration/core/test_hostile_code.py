@@ -14,7 +14,7 @@ import pytest
 from rejoinder.contract.errors import LeaseLostError, RejoinderError, ToolFailedError
 from rejoinder.runs.ask import ask, ask_blocking
 from rejoinder.runs.tools import MAX_RESULT, Tool, tool
-from tests.integration.core.support import assert_sound, in_an_hour, run_reaches, the_question
+from tests.integration.core.support import assert_sound, in_an_hour, open_questions, run_reaches, the_question
 from tests.integration.nodes import ANN, BOB, running
 from tests.support import assert_eventually
 
@@ -249,3 +249,32 @@ async def test_a_continuation_is_given_the_arguments_that_were_left_to_their_def
         await node.asks.answer(question.id, "x", by=BOB, via="test")
         await run_reaches(node, run_id, "succeeded")
     assert seen == [{"name": "a", "day": "2026-01-02", "tags": []}]
+
+
+async def test_the_blocking_ask_is_refused_where_it_would_stop_the_event_loop(database_url: str) -> None:
+    @tool
+    async def mistaken() -> Any:
+        """Block the loop."""
+        return ask_blocking("?")
+
+    async with running(database_url, mistaken) as node:
+        with pytest.raises(ToolFailedError, match="TypeError"):
+            await asyncio.wait_for(node.run_service.call("mistaken", {}, by=ANN, door="test"), 20)
+        assert await node.database.value("SELECT count(*) FROM rejoinder.question") == 0
+
+
+async def test_ask_in_an_event_loop_of_the_tool_s_own(database_url: str) -> None:
+    @tool
+    def with_a_loop() -> Any:
+        """Ask on another loop."""
+        return asyncio.run(two())
+
+    async def two() -> list[str]:
+        answers = await asyncio.gather(ask("1?"), ask("2?"))
+        return [one.answer for one in answers]
+
+    async with running(database_url, with_a_loop) as node:
+        call = asyncio.create_task(node.run_service.call("with_a_loop", {}, by=ANN, door="test"))
+        for question in await open_questions(node, 2):
+            await node.asks.answer(question.id, question.question, by=BOB, via="test")
+        assert (await asyncio.wait_for(call, 20)).result == ["1?", "2?"]
