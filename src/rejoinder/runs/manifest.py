@@ -76,8 +76,10 @@ def load_manifest(path: Path) -> Registry:
     """Raises ConfigurationError naming the file, the entry and the key."""
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"the manifest {path} cannot be read: {type(error).__name__}") from None
+    except OSError as error:
+        raise ConfigurationError(f"the manifest {path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"the manifest {path} is not UTF-8 text") from None
     try:
         content = yaml.safe_load(text)
     except yaml.YAMLError as error:
