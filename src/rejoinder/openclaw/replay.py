@@ -16,7 +16,7 @@ from rejoinder.openclaw.frames import Event, FrameError, Payload, Response, mapp
 from rejoinder.openclaw.recording import Line
 from rejoinder.openclaw.rows import Mark, Transcript
 from rejoinder.turns.finish import finish, joined
-from rejoinder.turns.items import cards_of, text_of
+from rejoinder.turns.items import text_of
 from rejoinder.turns.link import source_of
 from rejoinder.turns.signals import (
     Dropped,
@@ -30,7 +30,7 @@ from rejoinder.turns.signals import (
     Signal,
 )
 from rejoinder.turns.table import RunTable, any_key
-from rejoinder.turns.transcript import is_closed, rows_of, runs_in
+from rejoinder.turns.transcript import is_closed, items_of, rows_of, runs_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,23 +298,20 @@ def _parted(runs: Sequence[Run], known: Sequence[Payload]) -> list[Run]:
     it afterwards looks like another one.
     """
     session_id = next((run.session_id for run in reversed(runs) if run.session_id), None)
-    inputs = [found.input_run for found in runs_in(known, session_id) if found.run_id == session_id]
+    stored = [found for found in runs_in(known, session_id) if found.run_id == session_id]
     sharing = [run for run in runs if run.run_id == session_id and run.ended]
-    left = [asked for asked in inputs if asked and all(run.input_run != asked for run in sharing)]
-    told = [_says(run) for run in sharing if run.input_run in inputs]
+    taken = {run.input_run for run in sharing}
+    left = [found.input_run for found in stored if found.input_run and found.input_run not in taken]
+    told = ["".join(text_of(items_of(found.rows)).split()) for found in stored]
     kept = []
     for run in runs:
         if run in sharing and run.input_run is None:
             if left:
                 run.input_run, run.claimed_id, run.session_id = left.pop(0), None, session_id
-            elif _says(run) in told:
-                continue
+            elif any("".join(text_of(run.state.items).split()) in text for text in told):
+                continue  # all of the transcript's have theirs, and it says nothing that none of them says
         kept.append(run)
     return kept
-
-
-def _says(run: Run) -> tuple[str, list[str]]:
-    return text_of(run.state.items), [card.call_id for card in cards_of(run.state.items)]
 
 
 def _asked(runs: Sequence[Run], known: Sequence[Payload]) -> set[str]:

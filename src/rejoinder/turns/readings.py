@@ -201,10 +201,13 @@ def _asked_of(run: Run, runs: Sequence[Run], rows: Sequence[Row], known: Sequenc
         # Each of the later ones has one: its own, or the newest that is left.
         end = asked.index(other.input_run) if other.input_run in asked else len(asked) - 1
         asked = asked[: max(end, 0)]
-    if not asked or asked[-1] in before:
+    seen = [index for index, one in enumerate(asked) if one in before]
+    # After one that was watched comes the next; the newest input may be another run's, which is only beginning.
+    asked = asked[seen[-1] + 1 :][:1] if seen else asked
+    if not asked:
         return None
     own = next((found for found in same if found.input_run == asked[-1]), None)
-    if own is not None and not run.ending and is_closed(own.rows):
+    if own is not None and not run.ending and not seen and is_closed(own.rows):
         return None  # that one is over: this history was read before the input of the one that goes on
     return asked[-1]
 
