@@ -36,7 +36,12 @@ def main() -> int:
             "Make the environment with such a Python: make distclean, then make live PYTHON=python3.12."
         )
     started = time.monotonic()
-    places.cache().mkdir(parents=True, exist_ok=True)
+    try:
+        places.cache().mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        return _fail(
+            f"{places.cache()} cannot be made ({error.strerror}). Name another folder in REJOINDER_CACHE."
+        )
     print(f"Installing {', '.join(places.missing())} into {places.cache()} (about a minute)", flush=True)
     with (places.cache() / ".lock").open("w") as lock:
         # Two clones may want the same at once: the second waits, and then finds everything there.

@@ -127,7 +127,8 @@ def _settings(port: int, model_url: str, state: Path) -> Mapping[str, Any]:
                 "heartbeat": {"every": "0m"},
             }
         },
-        "tools": {"exec": {"mode": "full"}},
+        # Newer ones hide most tools behind a search for tools; the scripted model names those it wants.
+        "tools": {"exec": {"mode": "full"}, "toolSearch": False},
     }
 
 

@@ -47,6 +47,11 @@ class Watch:
         self.recorded = asyncio.Event()
         self.recording: asyncio.Task[None] | None = None
 
+    @property
+    def version(self) -> str:
+        """The Gateway's."""
+        return self.client.hello.version if self.client.hello else ""
+
     def listen(self, words: str) -> None:
         """What the recording says to the person who makes it."""
         if words.startswith("Connected"):
