@@ -13,7 +13,6 @@ from typing import Any
 from rejoinder.openclaw.calls import send_chat
 from rejoinder.openclaw.errors import CallFailed, Dropped, GatewayError, NotConnected, Refused, TimedOut
 from rejoinder.openwebui.bridge import Bridge
-from rejoinder.openwebui.inline import Inline
 from rejoinder.openwebui.intent import Hook
 from rejoinder.turns.identity import message_id, parse_key
 
@@ -199,6 +198,3 @@ def _refused(error: CallFailed, asked: Asked) -> str:
     if "model" in said:
         return f"The Gateway does not take the model: {error.message}"
     return f"The Gateway did not take the message: {error.message}"
-
-
-__all__ = ["Asked", "Inline", "TurnError", "advice", "reply"]
