@@ -138,7 +138,9 @@ class Asks:
 
     async def _ask_parked(self, asker: Asker, request: AskRequest) -> SuspendedInteraction:
         if asker.cannot_park is not None:
-            raise SuspensionError(asker.cannot_park)
+            refusal = SuspensionError(asker.cannot_park)
+            await self.note_refused_ask(asker, refusal)
+            raise refusal
         if asker.park_id is None:
             asker.park_id = uuid4()
         identifier = uuid4()
@@ -194,15 +196,21 @@ class Asks:
             error = LeaseLostError(
                 "this run has ended, or another worker drives it now; it can ask nothing more"
             )
+        await self.note_refused_ask(asker, error)
+        raise error
+
+    async def note_refused_ask(self, asker: Asker, error: RejoinderError) -> None:
+        """Put an ask that was not taken into the audit trail. What was asked is not in it: it may be anything."""
+        detail: dict[str, Any] = {"tool": asker.tool}
+        if error.field is not None:
+            detail["field"] = error.field
         await self._events.add(
             "ask.refused",
-            run_id=None if asker.new_run is not None else asker.run_id,
-            audience=request.audience,
+            run_id=asker.run_id if asker.has_asked else None,
             actor=asker.identity.name,
             reason=error.code,
-            detail={"tool": asker.tool},
+            detail=detail,
         )
-        raise error
 
     async def _wait(self, identifier: UUID, answered: asyncio.Future[Outcome], budget: float) -> Outcome:
         remaining = budget

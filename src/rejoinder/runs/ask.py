@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from rejoinder.asks.request import build_request
 from rejoinder.contract.answers import AskAnswer, SecretValue, SuspendedInteraction
+from rejoinder.contract.errors import AskArgumentError
 from rejoinder.contract.media import MediaItem
 from rejoinder.runs.context import current_run
 
@@ -119,12 +120,16 @@ async def ask_with(question: object, arguments: dict[str, Any]) -> AskAnswer[Any
         # Such as asyncio.run() in a thread of the tool's own: the connections belong to the run's loop.
         asked = asyncio.run_coroutine_threadsafe(ask_with(question, arguments), run.loop)
         return await asyncio.wrap_future(asked)
-    request = build_request(
-        question,
-        identity=run.identity,
-        default_timeout=run.settings.interactions_answer_timeout_seconds,
-        **arguments,
-    )
+    try:
+        request = build_request(
+            question,
+            identity=run.identity,
+            default_timeout=run.settings.interactions_answer_timeout_seconds,
+            **arguments,
+        )
+    except AskArgumentError as error:
+        await run.asks.note_refused_ask(run.asker, error)
+        raise
     return await run.asks.ask(run.asker, request)
 
 

@@ -180,6 +180,12 @@ async def test_each_wrong_ask_names_its_parameter_and_stores_nothing(database_ur
         assert not wrong, "\n".join(wrong)
         for table in ("run", "question", "park", "resume"):
             assert await node.database.value(f"SELECT count(*) FROM rejoinder.{table}") == 0
+        # Each is in the audit trail by its parameter, and nothing of what was given is.
+        trail = await node.database.rows(
+            "SELECT reason, detail FROM rejoinder.event WHERE kind = 'ask.refused' ORDER BY seq"
+        )
+        assert [row["detail"]["field"] for row in trail] == [field for _, field in WRONG]
+        assert {tuple(row["detail"]) for row in trail} == {("tool", "field")}
         await assert_sound(database_url)
 
 
