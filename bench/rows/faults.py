@@ -58,6 +58,8 @@ async def _killed_server(bed: Bed) -> dict[str, Any]:
         callers = await desk.connections(200)
         calls, _ids = await desk.ask_all(callers, [f"killed-{i}" for i in range(200)])
         connection = await asyncpg.connect(url)
+        # A server judges others only once it has seen the database steadily for twice the stale time.
+        await asyncio.sleep(6)
         try:
             began = time.perf_counter()
             dying.kill()

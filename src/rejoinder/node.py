@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 log = get_logger("node")
 
 HOUSEKEEPING_SECONDS = 60.0
+LOOKS_PER_BEAT = 4
 
 Kind = Literal["server", "worker", "up", "mcp"]
 
@@ -142,21 +144,29 @@ class Node:
         return {"started": self.started, "database": answers, "notifications": self.signals.connected}
 
     async def _beat(self) -> None:
-        settings = self.settings
+        """Beat, and look for the dead more often than that: they go unnoticed for the stale time and one look."""
         while True:
-            try:
-                if not await self.process.beat():
-                    await self._rejoin()
-                if self.process.may_judge:
-                    await self._bury()
-            except NotReadyError:
-                pass
-            except Exception:
-                log.exception("the beat failed")
+            await self._quietly(self._beat_once)
             metrics.waiting.set(len(self.waiters))
-            await asyncio.sleep(settings.rejoinder_beat_seconds)
+            for _ in range(LOOKS_PER_BEAT):
+                await self._quietly(self._bury)
+                await asyncio.sleep(self.settings.rejoinder_beat_seconds / LOOKS_PER_BEAT)
+
+    async def _quietly(self, act: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await act()
+        except NotReadyError:
+            pass
+        except Exception:
+            log.exception("the beat failed")
+
+    async def _beat_once(self) -> None:
+        if not await self.process.beat():
+            await self._rejoin()
 
     async def _bury(self) -> None:
+        if not self.process.may_judge:
+            return
         settings = self.settings
         for process_id, withdrawn in await bury_dead(
             self.database,
