@@ -12,6 +12,7 @@ import itertools
 import os
 import re
 import shutil
+import signal
 import tempfile
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -43,6 +44,9 @@ hypothesis_settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell that starts the suite in the background ignores SIGINT, and the processes that the tests interrupt would
+    # inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     for name in list(os.environ):
         if name.startswith(OURS) and not name.startswith("REJOINDER_TEST_"):
             del os.environ[name]
