@@ -48,7 +48,8 @@ async def test_install_repair_and_uninstall(
     assert {name: one["is_active"] for name, one in found.items()} == dict.fromkeys(IDS, True)
     assert {name: one["content"] for name, one in found.items()} == build()
     assert not clean.exists()  # nothing was there to keep
-    assert await host.models() == ["openclaw_gateway.default", *(await host.models())[1:]]
+    ours = [name for name in await host.models() if name.startswith("openclaw_gateway.")]
+    assert ours[0] == "openclaw_gateway.default"
 
     # Somebody broke it: repair puts it back and keeps what was set.
     await host.call("POST", "/api/v1/functions/id/openclaw_start/toggle")
