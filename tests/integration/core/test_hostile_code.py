@@ -185,6 +185,7 @@ async def test_what_a_tool_leaves_behind_can_ask_nothing_more(database_url: str)
 
 async def test_a_question_that_is_being_recorded_when_its_run_returns_is_withdrawn(database_url: str) -> None:
     left: list[asyncio.Task[Any]] = []
+    returning = asyncio.Event()
 
     async with running(database_url) as node:
         waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
@@ -194,14 +195,14 @@ async def test_a_question_that_is_being_recorded_when_its_run_returns_is_withdra
             """Leave something behind."""
             left.append(asyncio.create_task(ask("Is somebody there?")))
             await assert_eventually(lambda: node.database.value(waiting), "the record is not waiting")
+            returning.set()
             return "done"
 
         node.registry.add(leaves)
         async with node.database.transaction() as blocking:
             await blocking.execute("LOCK TABLE rejoinder.question IN SHARE MODE")
             call = asyncio.create_task(node.run_service.call("leaves", {}, by=ANN, door="test"))
-            await assert_eventually(lambda: len(left), "it was not begun")
-            await assert_eventually(lambda: node.database.value(waiting), "the record is not waiting")
+            await assert_eventually(returning.is_set, "the tool does not return")
         assert (await call).result == "done"
         with pytest.raises(RejoinderError):
             await asyncio.wait_for(left[0], 20)
