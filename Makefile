@@ -9,7 +9,7 @@ PYTHON  ?=
 # Passed on to the command: make test ARGS="tests/unit -k forms", make up ARGS="--port 9000"
 ARGS    ?=
 DATA    ?= $(or $(REJOINDER_DATA),.data)
-GROUPS  := run build test check live bench lock
+GROUPS  := run agents build test check live bench lock
 HERE    := $(abspath $(VENV))
 
 .PHONY: help setup setup-test setup-check up test check live bench package lock clean distclean venv
@@ -79,9 +79,9 @@ venv:
 	    && echo "Making $(VENV) with `$$python --version`" && $$python -m venv $(VENV); }
 
 # The marks are files in the environment: nothing is done where nothing changed.
-$(VENV)/.run: requirements/run.txt requirements/build.txt pyproject.toml
-	@echo "Installing the dependencies (under half a minute)"
-	@$(INSTALL) -r requirements/run.txt -r requirements/build.txt
+$(VENV)/.run: requirements/run.txt requirements/agents.txt requirements/build.txt pyproject.toml
+	@echo "Installing the dependencies (under a minute)"
+	@$(INSTALL) -r requirements/run.txt -r requirements/agents.txt -r requirements/build.txt
 	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
 	@# Python may have been told not to write compiled files; without them every command starts a second later.
 	@$(BIN)/python -m compileall -q src

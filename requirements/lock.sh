@@ -6,7 +6,11 @@ upgrade=
 if [ "$1" = --upgrade ]; then upgrade=--upgrade; shift; fi
 before=
 for group; do
-    if [ "$group" = run ]; then source=pyproject.toml; else source="--group $group"; fi
+    case $group in
+        run) source=pyproject.toml ;;
+        agents) source="pyproject.toml --extra agents --extra redis" ;;
+        *) source="--group $group" ;;
+    esac
     # shellcheck disable=SC2086
     "$uv" pip compile $source $before $upgrade --quiet --universal --python-version 3.11 --generate-hashes \
         --no-emit-index-url --no-emit-find-links --no-header --output-file "requirements/$group.txt" >/dev/null

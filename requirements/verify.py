@@ -33,7 +33,13 @@ def read(path: Path) -> tuple[dict[str, set[Version]], set[str], list[str]]:
 
 def main() -> int:
     project = tomllib.loads((HERE.parent / "pyproject.toml").read_text(encoding="utf-8"))
-    groups: dict[str, list[str]] = {"run": project["project"]["dependencies"], **project["dependency-groups"]}
+    run: list[str] = project["project"]["dependencies"]
+    extras = project["project"]["optional-dependencies"]
+    groups: dict[str, list[str]] = {
+        "run": run,
+        "agents": [*run, *extras["agents"], *extras["redis"]],
+        **project["dependency-groups"],
+    }
     faults: list[str] = []
     everywhere: dict[str, tuple[str, set[Version]]] = {}
     for group, declared in groups.items():

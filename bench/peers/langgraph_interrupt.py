@@ -44,7 +44,7 @@ def thread(name: str) -> Any:
 
 
 async def main(url: str, one: int, burst: int, parked: int) -> dict[str, Any]:
-    pool = AsyncConnectionPool(
+    pool: AsyncConnectionPool[Any] = AsyncConnectionPool(
         url,
         min_size=8,
         max_size=8,
