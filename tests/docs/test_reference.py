@@ -154,12 +154,18 @@ def test_every_kind_of_event_is_there_and_none_that_is_not() -> None:
 def test_every_dependency_has_a_reason() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     text = _page("dependencies.md")
-    needed = {re.split(r"[><=;\[ ]", line)[0] for line in project["dependencies"]}
-    assert set(_first_cells(text)) == needed
+    own, *extras = text.split("\nThe extra ")
+    assert set(_first_cells(own)) == {_package(line) for line in project["dependencies"]}
+    told = {found[1]: found.string for part in extras if (found := re.match(r"`(\w+)`", part))}
+    assert set(told) == set(project["optional-dependencies"])
     for extra, lines in project["optional-dependencies"].items():
-        assert f"`{extra}`" in text
-        for line in lines:
-            assert f"`{re.split(r'[><=;]', line)[0]}`" in text
+        named = set(re.findall(r"`([\w-]+)`", told[extra])) & {_package(line) for line in lines}
+        assert named == {_package(line) for line in lines}, extra
+        assert set(_first_cells(told[extra])) <= named, extra
+
+
+def _package(requirement: str) -> str:
+    return re.split(r"[><=;\[ ]", requirement)[0]
 
 
 async def test_every_table_is_there(database_url: str) -> None:
