@@ -6,7 +6,8 @@ from uuid import UUID
 
 from starlette.responses import Response
 
-from rejoinder.web.site import Visit, link
+from rejoinder.web.drawing import link
+from rejoinder.web.site import Visit
 
 PAGE = 100
 KINDS = (

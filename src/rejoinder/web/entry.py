@@ -6,11 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rejoinder.contract.questions import Question
-from rejoinder.forms.draft import defaults_of
 from rejoinder.forms.scalars import unbroken
-from rejoinder.forms.submit import read_submission
-from rejoinder.web.controls import Draft, Drawn, draw
-from rejoinder.web.site import Pairs
+from rejoinder.web import form
+from rejoinder.web.form import FormState, Pairs
 
 #: Up to this many options are buttons that answer with one tap; more are a list to choose from and send.
 MAX_BUTTONS = 9
@@ -19,30 +17,20 @@ MAX_BUTTONS = 9
 @dataclass(slots=True)
 class Entry:
     """``ready``: ``value`` is an answer to try. Otherwise the page is drawn again with what was typed; ``error`` is
-    the sentence for a control that stands alone, ``errors`` those of a form, by dotted path."""
+    the sentence for a control that stands alone; ``form`` is what a form question holds."""
 
     value: Any = None
     ready: bool = False
     text: str = ""
     option: int | None = None
-    draft: Draft = field(default_factory=dict)
+    form: FormState = field(default_factory=FormState)
     error: str | None = None
-    errors: dict[str, str] = field(default_factory=dict)
-    added: str | None = None
-    #: The person wants one more row, one less, or a suggestion filled in: nothing was sent yet.
+    #: The person wants a suggestion filled in, or a button of the form's own was pressed: nothing was sent yet.
     edit: bool = False
 
     @property
     def faulty(self) -> bool:
-        return bool(self.error or self.errors)
-
-    def drawn(self, question: Question) -> Drawn | None:
-        """The controls of a form question."""
-        if question.answer_format != "form":
-            return None
-        schema = (question.format_payload or {}).get("schema") or {}
-        keep_back = question.sensitive and not self.edit
-        return draw(schema, {} if keep_back and self.faulty else self.draft, self.errors, self.added)
+        return bool(self.error or self.form.errors)
 
     def lost(self, question: Question) -> str | None:
         """What was typed, to be kept by the person where it was not taken. Never that of a sensitive question."""
@@ -50,18 +38,16 @@ class Entry:
             return None
         if question.answer_format == "text":
             return self.text or None
-        if question.answer_format == "form" and self.draft:
-            return "\n".join(text for texts in self.draft.values() for text in texts)
+        if question.answer_format == "form" and self.form.draft:
+            return "\n".join(text for texts in self.form.draft.values() for text in texts)
         return None
 
 
 def blank(question: Question) -> Entry:
     """Before anybody typed: a form shows its defaults."""
-    entry = Entry()
     if question.answer_format == "form":
-        for name, text in defaults_of((question.format_payload or {}).get("schema") or {}):
-            entry.draft.setdefault(name, []).append(text)
-    return entry
+        return Entry(form=form.blank(question.format_payload))
+    return Entry()
 
 
 def read(question: Question, pairs: Pairs) -> Entry:
@@ -88,15 +74,8 @@ def read(question: Question, pairs: Pairs) -> Entry:
                 return Entry(error="Write an answer before you send it.")
             return Entry(text, ready=True, text=text)
         case _:
-            found = read_submission((question.format_payload or {}).get("schema") or {}, pairs)
-            return Entry(
-                found.value,
-                ready=not found.edit and not found.errors,
-                draft=found.draft,
-                errors=found.errors,
-                added=found.added,
-                edit=found.edit,
-            )
+            state = form.read(question.format_payload, pairs)
+            return Entry(state.value, ready=state.ready, form=state, edit=state.edit)
 
 
 def _index(text: str | None, options: list[str]) -> int | None:

@@ -20,9 +20,10 @@ from rejoinder.contract.identity import Identity
 from rejoinder.contract.questions import Question
 from rejoinder.store.inbox import Cursor, Filter, Standing
 from rejoinder.web import entry as entries
+from rejoinder.web.drawing import link
 from rejoinder.web.entry import Entry
 from rejoinder.web.question import Pane, pane_of, stands_open
-from rejoinder.web.site import Visit, link, redirect
+from rejoinder.web.site import Visit, redirect
 
 PAGE = 50
 COUNT_CAP = 1_000
@@ -138,7 +139,7 @@ async def answer(visit: Visit) -> Response:
     try:
         await visit.node.asks.answer(question.id, entry.value, by=visit.identity, via=VIA)
     except AnswerMismatchError as error:
-        entry.errors = error.errors
+        entry.form.errors = error.errors
         entry.error = None if error.errors else error.message
         return await _again(visit, question, entry, 422)
     except InteractionClosedError as error:

@@ -7,13 +7,16 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
+from markupsafe import Markup
+
 from rejoinder.contract.questions import Question
 from rejoinder.store.events import Event
 from rejoinder.store.inbox import Filter
 from rejoinder.store.runs import Run
 from rejoinder.web import words
-from rejoinder.web.controls import Drawn, Line, lines_of
+from rejoinder.web.controls import Line, lines_of
 from rejoinder.web.entry import MAX_BUTTONS, Entry
+from rejoinder.web.form import render
 from rejoinder.web.site import Visit
 
 TRAIL = 100
@@ -54,7 +57,7 @@ class Pane:
     options: list[str]
     as_buttons: bool
     entry: Entry
-    drawn: Drawn | None
+    form: Markup | None
     answer: list[Line] | None
     trail: list[Event]
     trail_cut: bool
@@ -110,7 +113,7 @@ async def pane_of(
         options=options,
         as_buttons=len(options) <= MAX_BUTTONS,
         entry=entry,
-        drawn=entry.drawn(question) if is_open else None,
+        form=_form(question, entry) if is_open else None,
         answer=_answer(question),
         trail=[one for one in trail if one.audience is None or by.may_see(one.audience)],
         trail_cut=len(trail) >= TRAIL,
@@ -120,6 +123,12 @@ async def pane_of(
         done=done,
         refused=refused,
     )
+
+
+def _form(question: Question, entry: Entry) -> Markup | None:
+    if question.answer_format != "form":
+        return None
+    return render(question.format_payload, entry.form, sensitive=question.sensitive)
 
 
 async def _next(visit: Visit, question: Question) -> tuple[Question | None, int]:

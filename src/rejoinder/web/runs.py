@@ -6,7 +6,8 @@ from starlette.responses import Response
 
 from rejoinder.contract.errors import RunConflictError, RunNotFoundError
 from rejoinder.store.runs import Run
-from rejoinder.web.site import Visit, link, redirect
+from rejoinder.web.drawing import link
+from rejoinder.web.site import Visit, redirect
 from rejoinder.web.words import RUN_STATES
 
 LIMIT = 100

@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from functools import cache
 from typing import Any
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import parse_qsl, urlencode
 from uuid import UUID, uuid4
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response
@@ -29,8 +27,8 @@ from rejoinder.contract.identity import NO_AUTH, Grant
 from rejoinder.node import Node
 from rejoinder.observe.logs import get_logger
 from rejoinder.store.inbox import Inbox
-from rejoinder.web import moments, safe, words
-from rejoinder.web.assets import asset_path
+from rejoinder.web import moments
+from rejoinder.web.drawing import environment
 
 log = get_logger("web")
 
@@ -68,7 +66,7 @@ class Site:
     def __init__(self, node: Node) -> None:
         self.node = node
         self.inbox = Inbox(node.database)
-        self.templates = _environment()
+        self.templates = environment()
 
     def draw(
         self, template: str, *, status: int = 200, headers: dict[str, str] | None = None, **values: Any
@@ -234,25 +232,3 @@ def redirect(path: str) -> Response:
 
 def safe_next(path: str | None) -> str:
     return path if path is not None and _NEXT.fullmatch(path) else "/inbox"
-
-
-def link(path: str, **query: str | None) -> str:
-    """A path with the query parameters that are set."""
-    given = {key: value for key, value in query.items() if value}
-    return path + ("?" + urlencode(given, quote_via=quote) if given else "")
-
-
-@cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("rejoinder.web", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(
-        shown=safe.shown, plain=safe.plain, first_line=safe.first_line, pretty=safe.pretty
-    )
-    environment.globals.update(asset=asset_path, link=link, fold=safe.fold, headed=safe.headed, words=words)
-    return environment

@@ -1,0 +1,31 @@
+"""The templates of the pages, and what they may call."""
+
+from __future__ import annotations
+
+from functools import cache
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from rejoinder.web import safe, words
+from rejoinder.web.assets import asset_path
+
+
+@cache
+def environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("rejoinder.web", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(shown=safe.shown, plain=safe.plain, first_line=safe.first_line, pretty=safe.pretty)
+    made.globals.update(asset=asset_path, link=link, fold=safe.fold, headed=safe.headed, words=words)
+    return made
+
+
+def link(path: str, **query: str | None) -> str:
+    """A path with the query parameters that are set."""
+    given = {key: value for key, value in query.items() if value}
+    return path + ("?" + urlencode(given, quote_via=quote) if given else "")
