@@ -8,7 +8,8 @@ from rejoinder.contract.errors import AnswerMismatchError
 from rejoinder.contract.text import MAX_DEPTH, unstorable
 from rejoinder.forms import words
 from rejoinder.forms.engine import Compiled, compiled
-from rejoinder.forms.faults import Path, faults
+from rejoinder.forms.fault import Fault, Path
+from rejoinder.forms.faults import faults
 from rejoinder.forms.order import in_order
 from rejoinder.forms.paths import dotted
 from rejoinder.forms.walk import SchemaFault
@@ -58,13 +59,13 @@ def form_faults(schema: dict[str, Any], value: Any) -> dict[Path, str]:
         ) from fault
     nodes = _measure(value, ready)
     if nodes is None:
-        return {(): words.TOO_DEEP}
+        return {(): words.too_deep()}
     if ready.validator.is_valid(value):
         return {}
     if (nodes or _measure_nodes(value)) * ready.visits > MAX_LOOKS:
-        return {(): words.OTHER}
-    found = faults(ready.validator.iter_errors(value), value) or {(): words.OTHER}
-    return in_order(schema, found)
+        return {(): words.other()}
+    found = faults(ready.validator.iter_errors(value), value) or {(): Fault(words.other())}
+    return {path: fault.sentence for path, fault in in_order(schema, found).items()}
 
 
 def mismatch(found: dict[Path, str]) -> AnswerMismatchError:

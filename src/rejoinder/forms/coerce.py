@@ -114,7 +114,7 @@ class Reader:
             elif isinstance(inner, dict):
                 value = inner | value
             else:
-                self.faults[path] = words.TYPES["object"]
+                self.faults[path] = words.of_type("object")
         if given:
             return value, True
         kept, touched = self._left_empty(field, source, target)
@@ -153,12 +153,12 @@ class Reader:
 def _value(field: Field, texts: list[str], zone: str, path: Path, faults: dict[Path, str]) -> Any:
     match field.control:
         case "checkboxes":
-            return [_chosen(field, text, words.OFFERED_MANY) for text in texts]
+            return [_chosen(field, text, words.offered_many()) for text in texts]
         case "radios" | "select":
-            return _chosen(field, texts[-1], words.OFFERED)
+            return _chosen(field, texts[-1], words.offered())
         case "checkbox":
             if texts[-1] not in ("true", "on"):
-                raise NotThis(words.OFFERED)
+                raise NotThis(words.offered())
             return True
         case "lines":
             assert field.item is not None
@@ -172,7 +172,7 @@ def scalar(field: Field, text: str, zone: str = "") -> Any:
     match field.control:
         case "boolean":
             if text not in ("true", "false"):
-                raise NotThis(words.TYPES["boolean"])
+                raise NotThis(words.of_type("boolean"))
             return text == "true"
         case "integer":
             return whole(text) if text.strip() else MISSING

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from rejoinder.forms.walk import Path, References, SchemaFault
 
+T = TypeVar("T")
 
-def in_order(schema: dict[str, Any], found: dict[Path, str]) -> dict[Path, str]:
+
+def in_order(schema: dict[str, Any], found: dict[Path, T]) -> dict[Path, T]:
     """The faults in the schema's order; those of undeclared fields after them, those of the whole form last."""
     try:
         references = References(schema)

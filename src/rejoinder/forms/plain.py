@@ -96,7 +96,7 @@ def _form(schema: dict[str, Any], text: str) -> Any:
         field = _find(root, _steps(key.strip()))
         if field is None:
             raise AnswerMismatchError(
-                f"answer does not match schema at {key.strip()}: {words.UNKNOWN}", field=key.strip()
+                f"answer does not match schema at {key.strip()}: {words.unknown()}", field=key.strip()
             )
         if field.control == "lines":
             lists.setdefault(field.name, []).append(typed)

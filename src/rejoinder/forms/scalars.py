@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from rejoinder.contract.text import unstorable
 from rejoinder.forms import words
+from rejoinder.language.spoken import t
 
 #: Digits of a number; longer ones cannot be kept.
 MAX_DIGITS = 400
@@ -34,7 +35,7 @@ def whole(text: str) -> int:
         exact = Decimal(plain)
         if exact.adjusted() < MAX_DIGITS and exact == exact.to_integral_value():
             return int(exact)
-    raise NotThis(words.TYPES["integer"])
+    raise NotThis(words.of_type("integer"))
 
 
 def number(text: str) -> int | float:
@@ -48,8 +49,8 @@ def number(text: str) -> int | float:
             if math.isfinite(value):
                 return value
     if "," in plain:
-        raise NotThis("Enter a number with a point, such as 1.5")
-    raise NotThis(words.TYPES["number"])
+        raise NotThis(t("Enter a number with a point, such as 1.5"))
+    raise NotThis(words.of_type("number"))
 
 
 def read_json(text: str, *, takes_text: bool) -> Any:
@@ -59,9 +60,9 @@ def read_json(text: str, *, takes_text: bool) -> Any:
     except (ValueError, RecursionError):
         if takes_text:
             return unbroken(text)
-        raise NotThis('Enter JSON, such as {"name": "value"} or [1, 2]') from None
+        raise NotThis(t('Enter JSON, such as {"name": "value"} or [1, 2]')) from None
     if unstorable(value) is not None:
-        raise NotThis(words.OTHER)
+        raise NotThis(words.other())
     return value
 
 
