@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from rejoinder.contract.answers import ReplyTo as ReplyTo
     from rejoinder.contract.answers import SecretValue as SecretValue
     from rejoinder.contract.answers import SuspendedInteraction as SuspendedInteraction
+    from rejoinder.contract.elicitation import AcceptedElicitation as AcceptedElicitation
+    from rejoinder.contract.elicitation import CancelledElicitation as CancelledElicitation
+    from rejoinder.contract.elicitation import DeclinedElicitation as DeclinedElicitation
     from rejoinder.contract.errors import AskArgumentError as AskArgumentError
     from rejoinder.contract.errors import InteractionCancelledError as InteractionCancelledError
     from rejoinder.contract.errors import InteractionLimitError as InteractionLimitError
@@ -28,13 +31,18 @@ if TYPE_CHECKING:
     from rejoinder.runs.ask import ask as ask
     from rejoinder.runs.ask import ask_blocking as ask_blocking
     from rejoinder.runs.context import current_run as current_run
+    from rejoinder.runs.elicitation import Context as Context
     from rejoinder.runs.tools import Tool as Tool
     from rejoinder.runs.tools import tool as tool
 
 # Loaded when first used: the command line must start without pydantic and the database driver.
 _PUBLIC = {
+    "AcceptedElicitation": "rejoinder.contract.elicitation",
     "AskAnswer": "rejoinder.contract.answers",
     "AskArgumentError": "rejoinder.contract.errors",
+    "CancelledElicitation": "rejoinder.contract.elicitation",
+    "Context": "rejoinder.runs.elicitation",
+    "DeclinedElicitation": "rejoinder.contract.elicitation",
     "InteractionCancelledError": "rejoinder.contract.errors",
     "InteractionLimitError": "rejoinder.contract.errors",
     "InteractionTimeoutError": "rejoinder.contract.errors",

@@ -7,13 +7,14 @@ import hashlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID, uuid4
 
 from rejoinder.asks.seal import Opener, seal
 from rejoinder.asks.waiters import Waiters
 from rejoinder.contract import pause
 from rejoinder.contract.answers import AskAnswer, SecretValue, SuspendedInteraction
+from rejoinder.contract.elicitation import DECLINED, DISMISSED
 from rejoinder.contract.errors import (
     AnswerMismatchError,
     AskArgumentError,
@@ -89,6 +90,15 @@ class Answered:
     repeated: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Elicited:
+    """How an elicitation ended; ``content`` is the form's answer, ``via`` the door that it came through."""
+
+    action: Literal["accept", "decline", "cancel"]
+    content: Any = None
+    via: str | None = None
+
+
 class Asks:
     def __init__(
         self,
@@ -115,14 +125,28 @@ class Asks:
             raise LeaseLostError("this run has ended; what it left behind can ask nothing more")
         if request.mode == "async":
             return await self._ask_parked(asker, request)
-        identifier = uuid4()
         opener = Opener() if request.sensitive else None
+        return self._as_answer(request, await self._ask_blocked(asker, request, opener), opener)
+
+    async def elicit(self, asker: Asker, request: AskRequest) -> Elicited:
+        """Block as ``ask`` does, for a question that an MCP client's person may decline or close. Raises as ``ask``."""
+        if asker.over:
+            raise LeaseLostError("this run has ended; what it left behind can ask nothing more")
+        outcome = await self._ask_blocked(asker, request, None)
+        if outcome.state == "cancelled" and outcome.reason == DECLINED:
+            return Elicited("decline")
+        if outcome.state == "cancelled" and outcome.reason == DISMISSED:
+            return Elicited("cancel")
+        return Elicited("accept", self._as_answer(request, outcome, None).answer, outcome.closed_via)
+
+    async def _ask_blocked(self, asker: Asker, request: AskRequest, opener: Opener | None) -> Outcome:
+        identifier = uuid4()
         answered = self._waiters.expect(identifier)
         try:
             recorded = await self._record(identifier, asker, None, request, opener)
             await pause.here("ask.waiting")
             budget = (recorded.timeout_at - recorded.created_at).total_seconds()
-            outcome = await self._wait(identifier, answered, budget)
+            return await self._wait(identifier, answered, budget)
         except asyncio.CancelledError:
             await self._gone(asker, identifier)
             raise
@@ -134,7 +158,6 @@ class Asks:
             raise
         finally:
             self._waiters.forget(identifier)
-        return self._as_answer(request, outcome, opener)
 
     async def _ask_parked(self, asker: Asker, request: AskRequest) -> SuspendedInteraction:
         if asker.cannot_park is not None:
@@ -462,6 +485,8 @@ def _withdrawn_text(reason: str | None) -> str:
     return {
         GONE_ASKER: "The run that asked is gone; the question was withdrawn with it.",
         "run ended": "The run that asked has ended; the question was withdrawn with it.",
+        DECLINED: "The person who was asked declined to answer. No consent was given.",
+        DISMISSED: "The person who was asked closed the question without an answer. No consent was given.",
     }.get(reason or "", "The question was withdrawn.")
 
 

@@ -17,6 +17,8 @@ T = TypeVar("T")
 EXPIRED_KEY = "tai42:interaction_expired"
 #: The key a parked run's sentinel travels under.
 SUSPENDED_KEY = "tai42:suspended_interaction"
+#: In the ``_meta`` of an elicitation that was answered here: the quoted message, which is null in the inbox.
+REPLY_TO_META = "tai42/reply_to"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import contextvars
 import inspect
 import threading
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, cast, get_type_hints, overload
+from typing import Any, TypeAlias, cast, get_args, get_origin, get_type_hints, overload
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import PydanticSerializationError, PydanticUndefined, to_jsonable_python
@@ -17,8 +17,12 @@ from pydantic_core import to_json as json_bytes
 from rejoinder.contract.answers import AskAnswer, SecretValue, SuspendedInteraction
 from rejoinder.contract.errors import ConfigurationError, ToolArgumentError, ToolFailedError
 from rejoinder.contract.text import unstorable
+from rejoinder.runs.elicitation import Context
 
 Function = Callable[..., Any]
+#: Parameters that are given a context, and what makes it.
+Contexts: TypeAlias = "dict[str, Callable[[], Any]]"
+_THEIR_CONTEXT = ("mcp.server.mcpserver.context", "Context")
 
 #: What a continuation may ask to be given, by parameter name.
 CONTINUATION_PARAMETERS = ("interaction_id", "ask_result", "answers", "arguments", "run_id", "attempt")
@@ -62,7 +66,9 @@ class Tool:
         self.destructive = destructive
         self.continuation_function: Function | None = None
         self._continuation_takes: frozenset[str] = frozenset()
-        self._model = _model_of(function, self.name)
+        self._continuation_contexts: Contexts = {}
+        self._contexts = _contexts_of(function, self.name)
+        self._model = _model_of(function, self.name, self._contexts)
         self.input_schema: dict[str, Any] = self._model.model_json_schema()
         self.input_schema.pop("title", None)
         self.__doc__ = function.__doc__
@@ -77,9 +83,10 @@ class Tool:
 
         It takes any of ``interaction_id`` (UUID), ``ask_result`` (AskAnswer), ``answers`` (``{UUID: AskAnswer}`` in
         the order asked, for several questions), ``arguments`` (the tool's own as JSON, with its defaults), ``run_id`` and
-        ``attempt``.
+        ``attempt``; and a parameter of the type ``Context``.
         """
-        names = frozenset(inspect.signature(function).parameters)
+        contexts = _contexts_of(function, self.name)
+        names = frozenset(inspect.signature(function).parameters) - set(contexts)
         unknown = names - set(CONTINUATION_PARAMETERS)
         if unknown:
             raise ConfigurationError(
@@ -88,6 +95,7 @@ class Tool:
             )
         self.continuation_function = function
         self._continuation_takes = names
+        self._continuation_contexts = contexts
         return function
 
     @property
@@ -118,14 +126,15 @@ class Tool:
         return given
 
     async def call(self, arguments: dict[str, Any]) -> Any:
-        return await _invoke(self.function, arguments)
+        return await _invoke(self.function, arguments | _made(self._contexts))
 
     async def go_on(self, given: dict[str, Any]) -> Any:
         """Call the continuation with what it takes of ``given``."""
         assert self.continuation_function is not None
         return await _invoke(
             self.continuation_function,
-            {name: given[name] for name in self._continuation_takes if name in given},
+            {name: given[name] for name in self._continuation_takes if name in given}
+            | _made(self._continuation_contexts),
         )
 
 
@@ -184,15 +193,43 @@ async def _in_thread(function: Function, arguments: dict[str, Any]) -> Any:
     return result
 
 
-def _model_of(function: Function, name: str) -> type[BaseModel]:
+def _hints_of(function: Function, name: str) -> dict[str, Any]:
     try:
-        hints = get_type_hints(function, include_extras=True)
+        return get_type_hints(function, include_extras=True)
     except NameError as error:
         raise ConfigurationError(
             f"tool {name}: a type of its parameters is not known here: {error}"
         ) from None
+
+
+def _contexts_of(function: Function, name: str) -> Contexts:
+    """The parameters that no caller gives: those that want to ask through a context."""
+    found: Contexts = {}
+    for parameter, hint in _hints_of(function, name).items():
+        if parameter == "return":
+            continue
+        for one in (hint, *get_args(hint)):
+            lineage = getattr(get_origin(one) or one, "__mro__", ())
+            if Context in lineage:
+                found[parameter] = Context
+            # By its name: looking it up would load the library for everybody.
+            elif any((kind.__module__, kind.__name__) == _THEIR_CONTEXT for kind in lineage):
+                from rejoinder.runs.foreign_context import ForeignContext
+
+                found[parameter] = cast(Callable[[], Any], ForeignContext)
+    return found
+
+
+def _made(contexts: Contexts) -> dict[str, Any]:
+    return {name: make() for name, make in contexts.items()}
+
+
+def _model_of(function: Function, name: str, contexts: Contexts) -> type[BaseModel]:
+    hints = _hints_of(function, name)
     fields: dict[str, Any] = {}
     for parameter in inspect.signature(function).parameters.values():
+        if parameter.name in contexts:
+            continue
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             raise ConfigurationError(f"tool {name}: {parameter.name} must be an ordinary named parameter")
         if parameter.name.startswith("_"):

@@ -79,6 +79,7 @@ class Outcome:
     closed_at: datetime
     timeout_at: datetime
     reason: str | None
+    closed_via: str | None
 
 
 def to_question(row: Row) -> Question:

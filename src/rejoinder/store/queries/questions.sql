@@ -31,7 +31,7 @@ SELECT {columns}, seal_key, answer_digest, timeout_at <= rejoinder.clock() AS la
 
 -- name: outcomes
 -- What woken callers read, all of one burst together.
-SELECT id, state, answer, sealed_answer, closed_at, timeout_at, reason
+SELECT id, state, answer, sealed_answer, closed_at, timeout_at, reason, closed_via
   FROM rejoinder.question WHERE id = ANY ($1) AND state <> 'pending';
 
 -- name: forget_sealed
