@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
+from rejoinder.openwebui.advice import model_advice
 from rejoinder.openwebui.emit import Emission, Event, joined
 from rejoinder.turns.finish import Final
 from rejoinder.turns.reducer import Op
@@ -65,5 +66,5 @@ class Inline:
                 found = [{"type": "response.completed", "response": {"output": list(self.emission.output)}}]
             error = error or (None if final.silent else final.error)
         if error:
-            found = [*found, {"error": error}]
+            found = [*found, {"error": model_advice(error)}]
         return found

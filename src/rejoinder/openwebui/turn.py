@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from rejoinder.openclaw.calls import send_chat
-from rejoinder.openclaw.errors import CallFailed, Dropped, GatewayError, NotConnected, Refused, TimedOut
+from rejoinder.openclaw.errors import CallFailed, Dropped, GatewayError, NotConnected, TimedOut
+from rejoinder.openwebui.advice import advice, refused_message, refused_model
 from rejoinder.openwebui.bridge import Bridge
 from rejoinder.openwebui.intent import Hook
 from rejoinder.turns.identity import message_id, parse_key
@@ -125,7 +126,7 @@ async def _choose(bridge: Bridge, key: str, model: str | None) -> None:
         if model is None:
             log.info("The model of a session could not be set back: %s", error)
             return
-        raise TurnError(f"The Gateway does not take the model {model}: {error.message}") from error
+        raise TurnError(refused_model(error, model)) from error
     except GatewayError as error:
         raise TurnError(advice(error)) from error
 
@@ -159,7 +160,7 @@ async def _send(bridge: Bridge, key: str, run_id: str, asked: Asked, tell: Tell)
                 await tell(f"The model does not know the thinking level {thinking}; it is left out", True)
                 thinking = None
             else:
-                raise TurnError(_refused(error, asked)) from error
+                raise TurnError(refused_message(error, asked.agent)) from error
         except (Dropped, NotConnected, TimedOut) as error:
             # Whether it arrived is unknown; the same id starts no second run.
             if attempt + 1 == _ATTEMPTS:
@@ -173,28 +174,3 @@ def receipt(asked: Asked) -> str:
     facts = {"source": "openwebui", "chat_id": asked.chat, "user_id": asked.user}
     told = json.dumps({name: value for name, value in facts.items() if value}, indent=2)
     return f"Open WebUI chat\n```json\n{told}\n```"
-
-
-def advice(error: GatewayError) -> str:
-    """What a person who sees it in the chat can do, with the name of the valve that is wrong."""
-    if isinstance(error, Refused):
-        valve = {
-            "token": "Valve: GATEWAY_TOKEN.",
-            "unreachable": "Valve: GATEWAY_URL.",
-            "timeout": "Valve: GATEWAY_URL.",
-            "pairing": f"This device is {error.device_id}." if error.device_id else "",
-            "device": "Valve: DEVICE_IDENTITY.",
-        }.get(error.kind, "")
-        return f"{error} {valve}".strip()
-    if isinstance(error, (NotConnected, Dropped, TimedOut)):
-        return f"{error.message} Send the message again in a moment."
-    return error.message
-
-
-def _refused(error: CallFailed, asked: Asked) -> str:
-    said = error.message.lower()
-    if "agent" in said and ("unknown" in said or "not found" in said or "no such" in said):
-        return f"The Gateway has no agent named {asked.agent}. Valve: AGENT_ID. It said: {error.message}"
-    if "model" in said:
-        return f"The Gateway does not take the model: {error.message}"
-    return f"The Gateway did not take the message: {error.message}"

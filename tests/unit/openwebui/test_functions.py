@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from rejoinder.openclaw.errors import NotConnected, Refused
 from rejoinder.openwebui import host
 from rejoinder.openwebui.deployment import SettingError, access_of, state_dir
 from rejoinder.openwebui.host import Host, UnknownHost
 from rejoinder.openwebui.pipe import Pipe, _last_words, _notes, _text_of
 from rejoinder.openwebui.thinking import Filter
-from rejoinder.openwebui.turn import Asked, advice, receipt
+from rejoinder.openwebui.turn import Asked, receipt
 from rejoinder.openwebui.valves import Connection
 
 PNG = "data:image/png;base64,QUJD"
@@ -99,15 +98,6 @@ async def test_a_reply_without_a_stream_is_its_text() -> None:
         }
 
     assert await _text_of(events()) == "One two."
-
-
-@pytest.mark.parametrize(
-    ("kind", "valve"),
-    [("token", "GATEWAY_TOKEN"), ("unreachable", "GATEWAY_URL"), ("device", "DEVICE_IDENTITY")],
-)
-def test_a_refusal_names_the_valve(kind: Any, valve: str) -> None:
-    assert valve in advice(Refused(kind, "It is refused.", "Do this."))
-    assert "again" in advice(NotConnected())
 
 
 @pytest.mark.parametrize("url", ["", "http://", "not a url", "ftp://x"])
