@@ -15,6 +15,8 @@ from rejoinder.asks.waiters import Waiters
 from rejoinder.contract import pause
 from rejoinder.contract.errors import ConfigurationError, NotReadyError
 from rejoinder.contract.settings import Settings
+from rejoinder.net.guard import Guard
+from rejoinder.net.outbound import Outbound
 from rejoinder.observe.logs import get_logger
 from rejoinder.observe.metrics import metrics
 from rejoinder.runs.manifest import Registry
@@ -54,6 +56,7 @@ class Node:
             statement_timeout=settings.rejoinder_statement_timeout_seconds,
         )
         poll = settings.rejoinder_poll_seconds
+        self.outbound = Outbound(Guard.of(settings))
         self.process = ThisProcess(self.database, kind, stale=settings.rejoinder_stale_seconds)
         self.signals = Signals(self.database, lock_key=self.process.lock_key)
         self.questions = Questions(self.database)
@@ -133,6 +136,7 @@ class Node:
         await self.deadlines.stop()
         await self.waiters.stop()
         await self.signals.stop()
+        await self.outbound.stop()
         await self.database.close()
 
     async def ready(self) -> dict[str, bool]:

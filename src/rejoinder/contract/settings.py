@@ -60,6 +60,8 @@ class Settings(BaseSettings):
     access_control_enable: bool = True
     rejoinder_session_seconds: PositiveFloat = 30 * 86_400
     rejoinder_allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()
+    #: Hosts, host:port and networks that may be called although they are not out in the world.
+    rejoinder_outbound_allow: Annotated[tuple[str, ...], NoDecode] = ()
 
     # Keeping
     rejoinder_audit_retention_days: PositiveInt = 90
@@ -73,7 +75,7 @@ class Settings(BaseSettings):
     def _none_is_unlimited(cls, value: object) -> object:
         return None if isinstance(value, str) and value.strip().lower() == "none" else value
 
-    @field_validator("rejoinder_allowed_hosts", mode="before")
+    @field_validator("rejoinder_allowed_hosts", "rejoinder_outbound_allow", mode="before")
     @classmethod
     def _comma_list(cls, value: object) -> object:
         if isinstance(value, str):
