@@ -1,0 +1,28 @@
+-- name: recorded_with
+-- A question and its ticket, in one statement: neither is ever without the other. {record} is the query that records.
+WITH recorded AS MATERIALIZED ({record}), ticket AS (
+    INSERT INTO rejoinder.ticket (digest, question_id)
+    SELECT ${digest}, $1 FROM recorded WHERE recorded.status = 'recorded'
+)
+SELECT status, created_at, timeout_at FROM recorded;
+
+-- name: add
+-- One more ticket of an open question; no row where it is not open any more, or has as many as it may have.
+INSERT INTO rejoinder.ticket (digest, question_id)
+SELECT $1, q.id FROM rejoinder.question q
+ WHERE q.id = $2 AND q.state = 'pending' AND q.timeout_at > rejoinder.clock()
+   AND (SELECT count(*) FROM rejoinder.ticket t WHERE t.question_id = q.id) < $3
+RETURNING question_id;
+
+-- name: answer
+SELECT status, run_id, park_id, resumes FROM rejoinder.answer_by_ticket_v1($1, $2, $3, $4, $5, $6, $7, $8, $9);
+
+-- name: first_key
+INSERT INTO rejoinder.sealing_key (purpose, number, secret) VALUES ($1, 1, $2) ON CONFLICT DO NOTHING;
+
+-- name: keys
+SELECT number, secret FROM rejoinder.sealing_key WHERE purpose = $1 ORDER BY number;
+
+-- name: prune
+DELETE FROM rejoinder.seen_delivery WHERE digest IN (
+    SELECT digest FROM rejoinder.seen_delivery WHERE expires_at <= rejoinder.clock() ORDER BY expires_at LIMIT 5000);
