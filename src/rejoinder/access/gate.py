@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import ipaddress
 from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import urlsplit
@@ -19,6 +18,7 @@ from starlette.requests import HTTPConnection
 from rejoinder.access.keys import Access
 from rejoinder.contract.errors import AuthenticationError, ConfigurationError, ForbiddenError
 from rejoinder.contract.identity import LOCAL_OWNER, Identity
+from rejoinder.contract.public import is_loopback as is_loopback
 from rejoinder.contract.settings import Settings
 
 #: The names of the session cookie. The first is bound by the browser to one https origin: no other host, port of a
@@ -168,19 +168,6 @@ def is_secure(request: HTTPConnection) -> bool:
 
 
 # Where requests may come to
-
-
-def is_loopback(host: str) -> bool:
-    """Whether this name or address is this machine's own."""
-    name = host.strip("[]").lower().rstrip(".")
-    if name == "localhost" or name.endswith(".localhost"):
-        return True
-    try:
-        address = ipaddress.ip_address(name.partition("%")[0])
-    except ValueError:
-        return False
-    mapped = getattr(address, "ipv4_mapped", None)
-    return (mapped or address).is_loopback
 
 
 def refuse_open_gate(settings: Settings, host: str) -> None:

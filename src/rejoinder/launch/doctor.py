@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from rejoinder.contract.errors import RejoinderError
+from rejoinder.contract.public import is_loopback, wrong_with
 from rejoinder.contract.settings import Settings
 from rejoinder.contract.terminal import clean
 from rejoinder.launch.checkup import look_at_database
@@ -77,7 +78,7 @@ def _settings(settings: Settings) -> Iterator[Finding]:
             "INTERACTIONS_PUBLIC_BASE_URL is not set; links name the address that is asked.",
         )
         return
-    wrong = _wrong_with(public)
+    wrong = wrong_with(public)
     if wrong is None:
         yield Finding("public address", "ok", f"Links begin with {mask(public)}.")
     else:
@@ -87,21 +88,6 @@ def _settings(settings: Settings) -> Iterator[Finding]:
             f"INTERACTIONS_PUBLIC_BASE_URL is {mask(public)!r}: {wrong}.",
             "Set it to the https address at which people reach the inbox, such as https://ask.example.org.",
         )
-
-
-def _wrong_with(url: str) -> str | None:
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
-    except ValueError:
-        return "it is no address"
-    if parts.scheme not in ("http", "https") or not host:
-        return "it must begin with https:// and name a host"
-    if parts.query or parts.fragment or parts.username:
-        return "it must hold no user, query or fragment"
-    if parts.scheme == "http" and not _loopback(host):
-        return "http is allowed for this machine only"
-    return None
 
 
 def _machine() -> Iterator[Finding]:
@@ -172,7 +158,7 @@ def _url(url: str) -> Iterator[Finding]:
         host = parts.hostname or ""
     except ValueError:
         return
-    if not host or _loopback(host) or "host=/" in parts.query:
+    if not host or is_loopback(host) or "host=/" in parts.query:
         return
     mode = dict(pair.partition("=")[::2] for pair in parts.query.split("&")).get("sslmode")
     if mode in ("require", "verify-ca", "verify-full"):
@@ -184,12 +170,6 @@ def _url(url: str) -> Iterator[Finding]:
             "REJOINDER_DATABASE_URL does not insist on an encrypted connection to another machine.",
             "Add ?sslmode=verify-full to it, or sslmode=require where the server has no certificate of a known authority.",
         )
-
-
-def _loopback(host: str) -> bool:
-    from rejoinder.access.gate import is_loopback
-
-    return is_loopback(host)
 
 
 def print_findings(findings: list[Finding], *, as_json: bool) -> int:
