@@ -13,13 +13,15 @@ from rejoinder.forms.faults import faults
 from rejoinder.forms.order import in_order
 from rejoinder.forms.paths import dotted
 from rejoinder.forms.walk import SchemaFault
+from rejoinder.forms.wording import word
 
 #: Above this many looks at an answer's places, faults are no longer told one by one: each costs far more than a look.
 MAX_LOOKS = 100_000
 
 
 def check_answer(answer_format: str, payload: dict[str, Any] | None, answer: Any) -> Any:
-    """The answer, where it fits; ``payload`` is ``{"options": [...]}`` or ``{"schema": {...}}``.
+    """The answer as it is recorded, where it fits: a form's without the values of hidden fields and without empty
+    texts. ``payload`` is the question's ``format_payload``: ``{"options": [...]}`` or ``{"schema": {...}, ...}``.
 
     Raises AnswerMismatchError; for forms ``field`` is the dotted path of the first fault in the schema's order and
     ``errors`` maps every faulty place to its sentence (the whole form is the empty path).
@@ -40,32 +42,75 @@ def check_answer(answer_format: str, payload: dict[str, Any] | None, answer: Any
             if not isinstance(answer, dict):
                 raise AnswerMismatchError("answer must be an object")
             _check_storable(answer)
-            _check_form((payload or {}).get("schema") or {}, answer)
+            kept, found = examined(payload or {}, answer)
+            if found:
+                raise mismatch(found)
+            return kept
         case _:
             raise AnswerMismatchError("questions of this kind are not answered here")
     return answer
 
 
-def form_faults(schema: dict[str, Any], value: Any) -> dict[Path, str]:
-    """Every fault of a storable value, by place, in the schema's order; empty where it fits.
+def as_kept(answer_format: str, payload: dict[str, Any] | None, answer: Any) -> Any:
+    """The answer as it is recorded where it fits: a form's without what is hidden."""
+    schema = (payload or {}).get("schema")
+    if answer_format != "form" or schema is None or not isinstance(answer, dict):
+        return answer
+    try:
+        return compiled(schema).rules.settled(answer)
+    except SchemaFault:
+        return answer
+
+
+def examined(
+    payload: dict[str, Any], value: Any, unread: dict[Path, Fault] | None = None
+) -> tuple[Any, dict[Path, str]]:
+    """A storable value as it would be recorded, and every fault of it by place, in the schema's order.
+
+    ``payload`` is a form's ``format_payload``; its ``wording`` is what the person is told. ``unread`` are the places
+    whose text could not be read: they are missing from the value, and their own faults say more.
 
     Raises AnswerMismatchError where the schema cannot be processed at all.
     """
+    schema = payload.get("schema") or {}
     try:
         ready = compiled(schema)
     except SchemaFault as fault:
         raise AnswerMismatchError(
             f"answer does not match schema: the schema cannot be processed, at {fault.pointer}"
         ) from fault
-    nodes = _measure(value, ready)
+    kept = ready.rules.settled(value) if isinstance(value, dict) else value
+    found = _faults(ready, value, kept)
+    if unread:
+        hidden = ready.rules.hidden(value) if isinstance(value, dict) else ()
+        found |= {path: fault for path, fault in unread.items() if not path or path[0] not in hidden}
+    if not found:
+        return kept, {}
+    wording = payload.get("wording")
+    return kept, {path: _told(path, fault, wording) for path, fault in in_order(schema, found).items()}
+
+
+def _faults(ready: Compiled, sent: Any, kept: Any) -> dict[Path, Fault]:
+    nodes = _measure(kept, ready)
     if nodes is None:
-        return {(): words.too_deep()}
-    if ready.validator.is_valid(value):
-        return {}
-    if (nodes or _measure_nodes(value)) * ready.visits > MAX_LOOKS:
-        return {(): words.other()}
-    found = faults(ready.validator.iter_errors(value), value) or {(): Fault(words.other())}
-    return {path: fault.sentence for path, fault in in_order(schema, found).items()}
+        return {(): Fault(words.too_deep())}
+    found: dict[Path, Fault] = {}
+    if not ready.validator.is_valid(kept):
+        if (nodes or _measure_nodes(kept)) * ready.visits > MAX_LOOKS:
+            return {(): Fault(words.other())}
+        found = faults(ready.validator.iter_errors(kept), kept) or {(): Fault(words.other())}
+    if ready.rules.judges and isinstance(kept, dict):
+        for path, fault in ready.rules.faults(sent, kept):
+            found.setdefault(path, fault)
+    return found
+
+
+def _told(path: Path, fault: Fault, wording: dict[str, Any] | None) -> str:
+    """The sender's word for a fault of one of the form's own fields, or ours."""
+    if wording is None or not path:
+        return fault.sentence
+    which = "required" if fault.missing and len(path) == 1 else "invalid"
+    return word(wording, "form", "fields", str(path[0]), which) or fault.sentence
 
 
 def mismatch(found: dict[Path, str]) -> AnswerMismatchError:
@@ -78,12 +123,6 @@ def mismatch(found: dict[Path, str]) -> AnswerMismatchError:
         field=place if path else None,
         errors={dotted(at): text for at, text in found.items()},
     )
-
-
-def _check_form(schema: dict[str, Any], answer: dict[str, Any]) -> None:
-    found = form_faults(schema, answer)
-    if found:
-        raise mismatch(found)
 
 
 def _check_storable(answer: Any) -> None:

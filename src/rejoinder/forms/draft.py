@@ -8,7 +8,7 @@ from rejoinder.forms import paths
 from rejoinder.forms.coerce import Reader
 from rejoinder.forms.field import MISSING, Field
 from rejoinder.forms.fields import root_field
-from rejoinder.forms.shape import text
+from rejoinder.forms.shape import same, text
 
 _Pairs = list[tuple[str, str]]
 
@@ -112,14 +112,3 @@ def _moment(name: str, value: str) -> _Pairs:
     if not mark or at == len(tail):
         return [(name, value)]
     return [(name, f"{head}T{tail[:at]}"), (name + paths.ZONE, tail[at:])]
-
-
-def same(one: Any, other: Any) -> bool:
-    """Equal as JSON: true is not 1, and the order of names does not matter."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same, one, other))
-    if isinstance(one, bool) != isinstance(other, bool) or (one is None) != (other is None):
-        return False
-    return bool(one == other)

@@ -17,6 +17,8 @@ import orjson
 
 from rejoinder.forms.cache import Cache
 from rejoinder.forms.cost import bounds
+from rejoinder.forms.keywords import rules_of, without_conditional
+from rejoinder.forms.rules import Rules
 from rejoinder.forms.walk import References, SchemaFault
 
 #: Compiled patterns and their lazily built tables, each at most.
@@ -34,9 +36,11 @@ _TIME = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A validator, how deep an answer may be nested for it, and how often one place of it may be looked at."""
+    """A validator, the rules beside it, how deep an answer may be nested for it, and how often one place of it may be
+    looked at."""
 
     validator: Any
+    rules: Rules
     max_depth: int
     visits: int
     weight: int
@@ -57,7 +61,8 @@ def compile_schema(schema: dict[str, Any]) -> Compiled:
     references = References(schema)
     deep, visits = bounds(references)
     try:
-        validator = _make(schema)
+        rules = rules_of(schema, references.places)
+        validator = _make(without_conditional(schema, rules))
     except jsonschema_rs.ValidationError as fault:
         raise SchemaFault(tuple(fault.instance_path), "it cannot be processed") from fault
     except ValueError as fault:
@@ -67,7 +72,7 @@ def compile_schema(schema: dict[str, Any]) -> Compiled:
         for node in references.places.values()
         if isinstance(node, dict)
     )
-    return Compiled(validator, deep, visits, 1 + patterns)
+    return Compiled(validator, rules, deep, visits, 1 + patterns)
 
 
 def compiled(schema: dict[str, Any]) -> Compiled:

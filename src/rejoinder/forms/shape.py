@@ -95,6 +95,17 @@ def text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
+def same(one: Any, other: Any) -> bool:
+    """Equal as JSON: true is not 1, and the order of names does not matter."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, bool) != isinstance(other, bool) or (one is None) != (other is None):
+        return False
+    return bool(one == other)
+
+
 def fixed(node: dict[str, Any]) -> list[Any] | None:
     """The only values a flat subschema takes, where it lists them."""
     if "const" in node:

@@ -8,10 +8,11 @@ from typing import Any
 
 from rejoinder.contract.text import unstorable
 from rejoinder.forms import paths
-from rejoinder.forms.answers import form_faults
+from rejoinder.forms.answers import examined
 from rejoinder.forms.coerce import read_places
-from rejoinder.forms.order import in_order
+from rejoinder.forms.fault import Fault
 from rejoinder.forms.paths import dotted
+from rejoinder.language.spoken import t
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +31,12 @@ class Submission:
     added: str | None
 
 
-def read_submission(schema: dict[str, Any], pairs: Sequence[tuple[str, str]]) -> Submission:
-    """Reads and validates the pairs of one form page.
+def read_submission(payload: dict[str, Any], pairs: Sequence[tuple[str, str]]) -> Submission:
+    """Reads and validates the pairs of one form page; ``payload`` is the form's ``format_payload``.
 
     Raises TooLargeError for too many pairs, AnswerMismatchError where the schema cannot be processed.
     """
-    value, unread, draft = read_places(schema, pairs)
+    value, unread, draft = read_places(payload.get("schema") or {}, pairs)
     added = next((name[: -len(paths.ADD)] for name, _ in pairs if name.endswith(paths.ADD)), None)
     removed = any(
         name.startswith(paths.ROOT + ".") and name.endswith("]" + paths.REMOVE) for name, _ in pairs
@@ -44,12 +45,9 @@ def read_submission(schema: dict[str, Any], pairs: Sequence[tuple[str, str]]) ->
         return Submission(value, {}, draft, True, added)
     reason = unstorable(value)
     if reason is not None:
-        return Submission(value, {"": f"This cannot be kept: {reason}"}, draft, False, None)
-    found = form_faults(schema, value)
-    if unread:
-        # What could not be read is missing from the value: its own fault says more than "required".
-        found = in_order(schema, found | unread)
-    return Submission(value, {dotted(path): sentence for path, sentence in found.items()}, draft, False, None)
+        return Submission(value, {"": t("This cannot be kept: {reason}", reason=reason)}, draft, False, None)
+    kept, found = examined(payload, value, {path: Fault(sentence) for path, sentence in unread.items()})
+    return Submission(kept, {dotted(path): sentence for path, sentence in found.items()}, draft, False, None)
 
 
 def row_count(draft: dict[str, list[str]], name: str) -> int:

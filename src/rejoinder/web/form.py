@@ -49,7 +49,7 @@ def blank(payload: dict[str, Any] | None) -> FormState:
 def read(payload: dict[str, Any] | None, pairs: Pairs) -> FormState:
     """One submission. Raises TooLargeError for too many values, AnswerMismatchError where the schema cannot be
     processed."""
-    found = read_submission(_schema(payload), pairs)
+    found = read_submission(payload or {}, pairs)
     return FormState(
         found.value,
         ready=not found.edit and not found.errors,

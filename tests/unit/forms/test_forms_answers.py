@@ -87,7 +87,7 @@ SENTENCES: list[tuple[Any, Any, str]] = [
     ({"enum": ["a", "b"]}, "c", "Choose one of the offered options"),
     ({"const": "DELETE"}, "x", "This must be DELETE"),
     ({"pattern": "^a$"}, "b", "This is not in the expected form"),
-    ({"type": "string", "minLength": 1}, "", "This field is required"),
+    ({"type": ["string", "null"], "minLength": 1}, "", "This field is required"),
     ({"minLength": 2}, "a", "Enter at least 2 characters"),
     ({"maxLength": 1}, "ab", "Enter at most 1 character"),
     ({"minimum": 1.0}, 0, "Enter a number of at least 1"),
