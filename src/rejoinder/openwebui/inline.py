@@ -62,8 +62,13 @@ class Inline:
             found = self.emission.close()
         else:
             found, exact = self.emission.finish(final.items)
+            response: dict[str, Any] = {} if exact else {"output": list(self.emission.output)}
+            if final.usage:
+                response["usage"] = final.usage.told
             if not exact:
-                found = [{"type": "response.completed", "response": {"output": list(self.emission.output)}}]
+                found = []
+            if response:
+                found.append({"type": "response.completed", "response": response})
             error = error or (None if final.silent else final.error)
         if error:
             found = [*found, {"error": model_advice(error)}]

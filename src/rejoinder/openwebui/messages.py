@@ -224,7 +224,7 @@ class Messages:
         emission = Emission()
         emission.finish(final.items)
         error = None if final.silent else final.error
-        fields = finished_fields(emission, error)
+        fields = finished_fields(emission, final)
         own = own or message_id in self._mine
         place = await self._claim(key, run_id, message_id, finished=fields, missing=missing, own=own)
         if place is not None:

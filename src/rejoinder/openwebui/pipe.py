@@ -178,7 +178,7 @@ async def _text_of(events: AsyncIterator[dict[str, Any]]) -> Any:
             items[event["item"]["id"]] = event["item"]["content"][0]["text"]
         elif kind == "response.output_text.delta":
             items[event["item_id"]] = items.get(event["item_id"], "") + event["delta"]
-        elif kind == "response.completed":
+        elif kind == "response.completed" and "output" in event["response"]:
             items = {
                 item["id"]: item["content"][0]["text"]
                 for item in event["response"]["output"]

@@ -23,15 +23,17 @@ from rejoinder.turns.reducer import Op
 log = logging.getLogger("rejoinder.openwebui")
 
 
-def finished_fields(emission: Emission, error: str | None) -> dict[str, Any]:
+def finished_fields(emission: Emission, final: Final) -> dict[str, Any]:
     """A finished message's fields in the database."""
     fields: dict[str, Any] = {
         "content": emission.text,
         "output": list(emission.output),
         "done": True,
     }
-    if error:
-        fields["error"] = {"content": error}
+    if final.error and not final.silent:
+        fields["error"] = {"content": final.error}
+    if final.usage:
+        fields["usage"] = final.usage.told
     return fields
 
 
@@ -161,16 +163,17 @@ class Writer:
     async def _finish(self) -> None:
         assert self._final is not None
         place, final = self.place, self._final
-        error = None if final.silent else final.error
         self._emission.finish(final.items)
-        fields = {**finished_fields(self._emission, error), "meta": {**place.meta, TASK: self.task_id}}
+        fields = {**finished_fields(self._emission, final), "meta": {**place.meta, TASK: self.task_id}}
         async with self._host.edit(place.chat_id) as chat:
             if chat is not None and place.message_id in chat.messages:
                 await chat.put(place.message_id, fields)
         if self._emit is None:
             self._emit = await self._host.emitter(place.user_id, place.chat_id, place.message_id)
         data: dict[str, Any] = {"done": True, "content": fields["content"], "output": fields["output"]}
-        if error:
+        if "usage" in fields:
+            data["usage"] = fields["usage"]
+        if "error" in fields:
             await self._emit({"type": "chat:message:error", "data": {"error": fields["error"]}})
         await self._emit({"type": "chat:completion", "data": data})
         if await self._host.end_task(place.chat_id, self.task_id):

@@ -18,7 +18,8 @@ from rejoinder.turns.items import Card, Item, Text, Thought, cards_of, copy_of, 
 from rejoinder.turns.reducer import Reducer
 from rejoinder.turns.sentinels import may_become_sentinel
 from rejoinder.turns.shortened import mended
-from rejoinder.turns.transcript import Row, is_closed, items_of, says_only_the_end
+from rejoinder.turns.transcript import Row, files_of, is_closed, items_of, says_only_the_end
+from rejoinder.turns.usage import Usage, usage_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class Final:
     """A finished message. `visible` is False for a run that said nothing, which gets none.
 
     error: what the Gateway said of a failed run, for people; None otherwise.
+    files: paths of files that the run's words attach (`media`). usage: the tokens it used, as far as rows name them.
     """
 
     items: list[Item]
@@ -34,6 +36,8 @@ class Final:
     state: str = "final"
     yielded: bool = False
     complete: bool = field(default=True)
+    files: tuple[str, ...] = ()
+    usage: Usage = field(default=Usage())
 
     @property
     def text(self) -> str:
@@ -53,7 +57,7 @@ class Final:
     @property
     def visible(self) -> bool:
         """Whether there is anything to show."""
-        return bool(self.text or self.cards or (self.error and not self.silent))
+        return bool(self.text or self.cards or self.files or (self.error and not self.silent))
 
 
 def finish(rows: Sequence[Row], state: Reducer | None, *, continued: bool = False, prefix: str = "") -> Final:
@@ -91,6 +95,8 @@ def finish(rows: Sequence[Row], state: Reducer | None, *, continued: bool = Fals
         state=how,
         yielded=ending is not None and ending.yielded,
         complete=bool(rows) or state is None or not state.gapped,
+        files=files_of(rows),
+        usage=usage_of(rows),
     )
 
 
@@ -110,7 +116,12 @@ def _without_open_end(items: list[Item]) -> list[Item]:
 def joined(finals: Sequence[Final]) -> Final:
     """One message of several runs that followed each other in it (a cut run and the one that carried on)."""
     last = finals[-1]
-    return replace(last, items=[item for final in finals for item in final.items])
+    return replace(
+        last,
+        items=[item for final in finals for item in final.items],
+        files=tuple(dict.fromkeys(path for final in finals for path in final.files)),
+        usage=sum((final.usage for final in finals), Usage()),
+    )
 
 
 def _squeezed(text: str) -> str:

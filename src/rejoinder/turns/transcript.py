@@ -25,6 +25,7 @@ from typing import Any
 
 from rejoinder.turns.identity import input_id
 from rejoinder.turns.items import Card, Item, Text, Thought, arguments_text, result_text
+from rejoinder.turns.media import split
 from rejoinder.turns.sentinels import without_sentinel
 
 Row = Mapping[str, Any]
@@ -198,7 +199,7 @@ def items_of(rows: Sequence[Row], *, prefix: str = "") -> list[Item]:
         for block in blocks_of(row):
             kind = block.get("type")
             if kind == "text":
-                text = without_sentinel(str(block.get("text") or ""))
+                text = without_sentinel(split(str(block.get("text") or ""))[0])
                 if not text.strip() or text.strip() == again:
                     continue
                 items.append(Text(f"{prefix}text_{len(items) + 1}", text))
@@ -211,6 +212,19 @@ def items_of(rows: Sequence[Row], *, prefix: str = "") -> list[Item]:
             elif kind == "toolCall":
                 _call(block, items, cards, prefix)
     return items
+
+
+def files_of(rows: Sequence[Row]) -> tuple[str, ...]:
+    """The files that the run's words attach and that the rows do not have themselves; their paths, in order."""
+    found = [
+        path
+        for row in rows
+        if row.get("role") == "assistant"
+        for block in blocks_of(row)
+        if block.get("type") == "text"
+        for path in split(str(block.get("text") or ""))[1]
+    ]
+    return tuple(dict.fromkeys(found))
 
 
 def is_closed(rows: Sequence[Row]) -> bool:

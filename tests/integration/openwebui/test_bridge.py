@@ -383,7 +383,7 @@ def shown(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
                 "content": [{**part, "text": part["text"] + event["delta"]}],
             }
         elif event.get("type") == "response.completed":
-            items = event["response"]["output"]
+            items = event["response"].get("output", items)
     return items
 
 
