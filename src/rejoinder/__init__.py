@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from rejoinder.contract.errors import RejoinderError as RejoinderError
     from rejoinder.contract.errors import RunTerminalFailed as RunTerminalFailed
     from rejoinder.contract.errors import SuspensionError as SuspensionError
+    from rejoinder.contract.forms import FormData as FormData
+    from rejoinder.contract.forms import FormPage as FormPage
     from rejoinder.contract.media import MediaItem as MediaItem
     from rejoinder.runs.ask import ask as ask
     from rejoinder.runs.ask import ask_blocking as ask_blocking
@@ -43,6 +45,8 @@ _PUBLIC = {
     "CancelledElicitation": "rejoinder.contract.elicitation",
     "Context": "rejoinder.runs.elicitation",
     "DeclinedElicitation": "rejoinder.contract.elicitation",
+    "FormData": "rejoinder.contract.forms",
+    "FormPage": "rejoinder.contract.forms",
     "InteractionCancelledError": "rejoinder.contract.errors",
     "InteractionLimitError": "rejoinder.contract.errors",
     "InteractionTimeoutError": "rejoinder.contract.errors",

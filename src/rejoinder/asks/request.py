@@ -36,6 +36,9 @@ def build_request(
     answer_format: object = "text",
     options: object = None,
     schema: object = None,
+    data: object = None,
+    pages: object = None,
+    wording: object = None,
     group_id: object = None,
     timeout: object = None,
     audience: object = None,
@@ -68,7 +71,7 @@ def build_request(
     return AskRequest(
         question=text,
         answer_format=chosen,
-        format_payload=_payload(chosen, options, schema),
+        format_payload=_payload(chosen, options, schema, data, pages, wording),
         group_id=str(uuid4()) if group_id is None else _text(group_id, "group_id", MAX_GROUP),
         mode=cast(Mode, mode),
         timeout=seconds if deadline is not None or seconds is not None else default_timeout,
@@ -133,20 +136,31 @@ def _moment(value: object) -> datetime:
     return value
 
 
-def _payload(answer_format: AnswerFormat, options: object, schema: object) -> dict[str, Any] | None:
+def _payload(
+    answer_format: AnswerFormat, options: object, schema: object, data: object, pages: object, wording: object
+) -> dict[str, Any] | None:
     if options is not None and answer_format not in ("select", "text"):
         raise AskArgumentError("options go with select, and with text as suggestions", field="options")
     if schema is not None and answer_format != "form":
         raise AskArgumentError("schema goes with form", field="schema")
+    if data is not None and answer_format != "form":
+        raise AskArgumentError("data goes with form", field="data")
+    if pages is not None and answer_format != "form":
+        raise AskArgumentError("pages go with form", field="pages")
     if answer_format == "form":
         if schema is None:
             raise AskArgumentError("a form needs its schema", field="schema")
-        from rejoinder.forms.schema import check_schema
+        from rejoinder.forms.asked import form_payload
 
-        return {"schema": check_schema(schema, field="schema")}
+        return form_payload(schema, data=data, pages=pages, wording=wording)
     if answer_format == "select" and options is None:
         raise AskArgumentError("a select needs its options", field="options")
-    return None if options is None else {"options": _options(options)}
+    payload: dict[str, Any] = {} if options is None else {"options": _options(options)}
+    if wording is not None:
+        from rejoinder.forms.wording import check_wording
+
+        payload["wording"] = check_wording(wording, answer_format)
+    return payload or None
 
 
 def _options(options: object) -> list[str]:

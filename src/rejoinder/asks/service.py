@@ -380,7 +380,7 @@ class Asks:
                 return
             error = _lapsed(question)
         else:
-            same = found.answer_digest is not None and found.answer_digest == _digest_or_none(value)
+            same = found.answer_digest is not None and found.answer_digest == _digest_or_none(question, value)
             if question.state == "answered" and question.closed_by == by.name and same:
                 return
             error = _closed_error(question, by)
@@ -448,8 +448,12 @@ def digest_of(answer: Any) -> bytes:
     return hashlib.sha256(text.encode("utf-8")).digest()
 
 
-def _digest_or_none(value: Any) -> bytes | None:
-    return None if unstorable(value) else digest_of(value)
+def _digest_or_none(question: Question, value: Any) -> bytes | None:
+    if unstorable(value):
+        return None
+    from rejoinder.forms.answers import as_kept
+
+    return digest_of(as_kept(question.answer_format, question.format_payload, value))
 
 
 def _checked(question: Question, value: Any) -> Any:

@@ -13,11 +13,14 @@ from pydantic import BaseModel
 from rejoinder.asks.request import build_request
 from rejoinder.contract.answers import AskAnswer, SecretValue, SuspendedInteraction
 from rejoinder.contract.errors import AskArgumentError
+from rejoinder.contract.forms import FormData, FormPage
 from rejoinder.contract.media import MediaItem
 from rejoinder.runs.context import current_run
 
 Media: TypeAlias = "Sequence[MediaItem | dict[str, Any]]"
 Schema: TypeAlias = "type[BaseModel] | dict[str, Any]"
+#: A catalogue of the sender's own words, as ``docs/reference/forms.md`` lists them.
+Wording: TypeAlias = "BaseModel | dict[str, Any]"
 
 
 @overload
@@ -30,6 +33,7 @@ async def ask(
     timeout: float | None = None,
     audience: str | None = None,
     media: Media | None = None,
+    wording: Wording | None = None,
     sensitive: Literal[False] = False,
     mode: Literal["sync"] = "sync",
 ) -> AskAnswer[str]: ...
@@ -42,6 +46,7 @@ async def ask(
     timeout: float | None = None,
     audience: str | None = None,
     media: Media | None = None,
+    wording: Wording | None = None,
     sensitive: Literal[False] = False,
     mode: Literal["sync"] = "sync",
 ) -> AskAnswer[bool]: ...
@@ -55,6 +60,7 @@ async def ask(
     timeout: float | None = None,
     audience: str | None = None,
     media: Media | None = None,
+    wording: Wording | None = None,
     sensitive: Literal[False] = False,
     mode: Literal["sync"] = "sync",
 ) -> AskAnswer[str]: ...
@@ -64,10 +70,13 @@ async def ask(
     *,
     answer_format: Literal["form"],
     schema: Schema,
+    data: FormData | None = None,
+    pages: Sequence[FormPage] | None = None,
     group_id: str | None = None,
     timeout: float | None = None,
     audience: str | None = None,
     media: Media | None = None,
+    wording: Wording | None = None,
     sensitive: Literal[False] = False,
     mode: Literal["sync"] = "sync",
 ) -> AskAnswer[dict[str, Any]]: ...
@@ -79,10 +88,13 @@ async def ask(
     answer_format: Literal["text", "confirm", "select", "form"] = "text",
     options: Sequence[str] | None = None,
     schema: Schema | None = None,
+    data: FormData | None = None,
+    pages: Sequence[FormPage] | None = None,
     group_id: str | None = None,
     timeout: float | None = None,
     audience: str | None = None,
     media: Media | None = None,
+    wording: Wording | None = None,
     mode: Literal["sync"] = "sync",
 ) -> AskAnswer[SecretValue[Any]]: ...
 @overload
@@ -94,9 +106,12 @@ async def ask(
     answer_format: Literal["text", "confirm", "select", "form"] = "text",
     options: Sequence[str] | None = None,
     schema: Schema | None = None,
+    data: FormData | None = None,
+    pages: Sequence[FormPage] | None = None,
     group_id: str | None = None,
     audience: str | None = None,
     media: Media | None = None,
+    wording: Wording | None = None,
     on_expiry: Literal["kill", "resume"] = "kill",
 ) -> SuspendedInteraction: ...
 async def ask(question: str, **arguments: Any) -> Any:

@@ -34,6 +34,17 @@ async def ask_tool(
         list[str] | None, Field(description="The choices of a select; suggestions for a text.")
     ] = None,
     schema: Annotated[dict[str, Any] | None, Field(description="The JSON Schema of a form.")] = None,
+    data: Annotated[
+        dict[str, Any] | None,
+        Field(description="For a form: values filled in already, options that replace a field's choices."),
+    ] = None,
+    pages: Annotated[
+        list[dict[str, Any]] | None,
+        Field(description="For a form: its pages, each with title, fields, display, kind, button_label."),
+    ] = None,
+    wording: Annotated[
+        dict[str, Any] | None, Field(description="Your own words for the controls and their faults.")
+    ] = None,
     group_id: Annotated[str | None, Field(description="Threads related questions.")] = None,
     timeout: Annotated[float | None, Field(description="Seconds to wait, for mode sync.")] = None,
     audience: Annotated[
@@ -60,6 +71,9 @@ async def ask_tool(
             "answer_format": answer_format,
             "options": options,
             "schema": schema,
+            "data": data,
+            "pages": pages,
+            "wording": wording,
             "group_id": group_id,
             "timeout": timeout,
             "audience": audience,
