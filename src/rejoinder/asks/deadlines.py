@@ -67,7 +67,8 @@ class Deadlines:
             told = [s.question(one.id) for one in closed] + [
                 s.run(one.run_id) for one in closed if one.park_id is not None
             ]
-            jobs = [s.RESUMES] if any(one.resumes for one in closed) else []
+            # Without a resumption too: the end of a run may concern the runs around it.
+            jobs = [s.RESUMES] if any(one.park_id is not None for one in closed) else []
             self._signals.tell(*told, *jobs, s.EVENTS)
         return len(closed)
 

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, cast, get_args
+from typing import Any, Literal, cast, get_args
 from uuid import uuid4
 
+from rejoinder.asks.external import check_external
 from rejoinder.contract.errors import AskArgumentError, CrossIdentityAudienceError
 from rejoinder.contract.identity import Identity
 from rejoinder.contract.media import MediaItem, check_media
 from rejoinder.contract.questions import (
+    CALLER_FORMATS,
     FORMATS,
     MAX_AUDIENCE,
     MAX_GROUP,
     MAX_OPTION,
     MAX_OPTIONS,
+    MAX_PAYLOAD,
     MAX_QUESTION,
     AnswerFormat,
     AskRequest,
     Mode,
     OnExpiry,
 )
-from rejoinder.contract.text import unstorable_text
+from rejoinder.contract.text import unstorable, unstorable_text
+from rejoinder.verifiers.registry import Verifiers
 
 #: A year: longer waits are parked runs with a date, and Postgres' interval takes no infinite number.
 MAX_TIMEOUT = 366 * 86_400
@@ -47,9 +52,16 @@ def build_request(
     mode: object = "sync",
     expiry_at: object = None,
     on_expiry: object = "kill",
+    to: object = "user",
+    payload: object = None,
+    link: object = None,
+    verifier: object = None,
+    verifiers: Verifiers | None = None,
+    public_base_url: str | None = None,
 ) -> AskRequest:
-    """Raises AskArgumentError; ``field`` is the parameter's name."""
-    text = _text(question, "question", MAX_QUESTION)
+    """Raises AskArgumentError; ``field`` is the parameter's name. ``verifiers`` and ``public_base_url`` are the
+    deployment's, not the asker's."""
+    text = _addressing(to, question, payload, mode, audience)
     seconds, deadline = _timing(mode, timeout, expiry_at)
     if on_expiry not in get_args(OnExpiry):
         raise AskArgumentError('on_expiry must be "kill" or "resume"', field="on_expiry")
@@ -62,9 +74,12 @@ def build_request(
             'a sensitive answer is never stored, so a parked run could not be given it; ask with mode="sync"',
             field="sensitive",
         )
-    if answer_format not in FORMATS:
+    if answer_format == "free" and to != "caller":
+        raise AskArgumentError('answer_format free goes with to="caller" only', field="answer_format")
+    known = FORMATS if to == "user" else CALLER_FORMATS
+    if answer_format not in known:
         raise AskArgumentError(
-            f"unknown answer_format: {_shown(answer_format)}; use one of {', '.join(FORMATS)}",
+            f"unknown answer_format: {_shown(answer_format)}; use one of {', '.join(known)}",
             field="answer_format",
         )
     chosen: AnswerFormat = answer_format
@@ -77,10 +92,53 @@ def build_request(
         timeout=seconds if deadline is not None or seconds is not None else default_timeout,
         expiry_at=deadline,
         on_expiry=cast(OnExpiry, on_expiry),
-        audience=_audience(audience, identity),
+        # Whoever called the run is asked, whoever that is.
+        audience=None if to == "caller" else _audience(audience, identity),
+        external=check_external(
+            chosen,
+            link,
+            verifier,
+            verifiers=Verifiers() if verifiers is None else verifiers,
+            public_base_url=public_base_url,
+        ),
         media=check_media(media),
         sensitive=sensitive,
+        to=cast('Literal["user", "caller"]', to),
+        payload=payload,
     )
+
+
+def _addressing(to: object, question: object, payload: object, mode: object, audience: object) -> str:
+    """The question's text; empty where a payload stands in its place."""
+    if to not in ("user", "caller"):
+        raise AskArgumentError('to must be "user" or "caller"', field="to")
+    if to == "user":
+        if payload is not None:
+            raise AskArgumentError('payload goes with to="caller" only', field="payload")
+        return _text(question, "question", MAX_QUESTION)
+    if mode != "async":
+        raise AskArgumentError('the caller is asked with mode="async" only: it waits itself', field="mode")
+    if audience is not None:
+        raise AskArgumentError(
+            'audience names a person; with to="caller" whoever called is asked', field="audience"
+        )
+    if payload is None:
+        if question is None:
+            raise AskArgumentError("give the caller a question, a payload or both", field="question")
+    else:
+        _check_payload(payload)
+    return "" if question is None else _text(question, "question", MAX_QUESTION)
+
+
+def _check_payload(payload: object) -> None:
+    if reason := unstorable(payload):
+        raise AskArgumentError(f"payload cannot be stored: {reason}", field="payload")
+    try:
+        size = len(json.dumps(payload, ensure_ascii=False, allow_nan=False).encode())
+    except (TypeError, ValueError, RecursionError):
+        raise AskArgumentError("payload must be JSON", field="payload") from None
+    if size > MAX_PAYLOAD:
+        raise AskArgumentError(f"payload is {size} bytes of JSON; at most {MAX_PAYLOAD} fit", field="payload")
 
 
 def _timing(mode: object, timeout: object, expiry_at: object) -> tuple[float | None, datetime | None]:
@@ -141,8 +199,8 @@ def _payload(
 ) -> dict[str, Any] | None:
     if options is not None and answer_format not in ("select", "text"):
         raise AskArgumentError("options go with select, and with text as suggestions", field="options")
-    if schema is not None and answer_format != "form":
-        raise AskArgumentError("schema goes with form", field="schema")
+    if schema is not None and answer_format not in ("form", "external"):
+        raise AskArgumentError("schema goes with form, and with external to check what comes", field="schema")
     if data is not None and answer_format != "form":
         raise AskArgumentError("data goes with form", field="data")
     if pages is not None and answer_format != "form":
@@ -156,6 +214,10 @@ def _payload(
     if answer_format == "select" and options is None:
         raise AskArgumentError("a select needs its options", field="options")
     payload: dict[str, Any] = {} if options is None else {"options": _options(options)}
+    if schema is not None:
+        from rejoinder.forms.schema import check_schema
+
+        payload["schema"] = check_schema(schema, field="schema")
     if wording is not None:
         from rejoinder.forms.wording import check_wording
 

@@ -10,14 +10,17 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID, uuid4
 
+from rejoinder.asks.external import ExternalAsks
+from rejoinder.asks.horizon import Horizon
 from rejoinder.asks.seal import Opener, seal
 from rejoinder.asks.waiters import Waiters
 from rejoinder.contract import pause
-from rejoinder.contract.answers import AskAnswer, SecretValue, SuspendedInteraction
+from rejoinder.contract.answers import AskAnswer, CallerAsk, SecretValue, SuspendedInteraction
 from rejoinder.contract.elicitation import DECLINED, DISMISSED
 from rejoinder.contract.errors import (
     AnswerMismatchError,
     AskArgumentError,
+    CallerAskError,
     InteractionAlreadyAnsweredError,
     InteractionCancelledError,
     InteractionClosedError,
@@ -28,6 +31,7 @@ from rejoinder.contract.errors import (
     LeaseLostError,
     NotReadyError,
     RejoinderError,
+    RunTerminalFailed,
     SuspensionError,
     WrongAudienceError,
 )
@@ -41,6 +45,7 @@ from rejoinder.store import signals as s
 from rejoinder.store.events import Events
 from rejoinder.store.questions import Closed, ForAnswer, Outcome, Questions, Recorded, RunReference
 from rejoinder.store.signals import Signals
+from rejoinder.verifiers.registry import Verifiers
 
 log = get_logger("asks")
 
@@ -60,11 +65,22 @@ class Asker:
     owner_process: UUID
     new_run: dict[str, Any] | None
     cannot_park: str | None
+    #: Names its next parked question. Where it is not random, code that is played again finds what it asked before.
+    name_question: Callable[[], UUID] = uuid4
+    #: How far ahead the deadline of a parked question may lie.
+    horizon: Horizon | None = None
     over: bool = False
+    #: Others than its driver wait for what it asks: they are told of each question by the run's id.
+    followed: bool = False
     ordinal: int = 0
     park_id: UUID | None = None
     suspended: list[SuspendedInteraction] = field(default_factory=list)
-    writing: set[asyncio.Task[Recorded]] = field(default_factory=set)
+    writing: set[asyncio.Task[Any]] = field(default_factory=set)
+
+    @property
+    def finds_again(self) -> bool:
+        """Whether a parked question that it recorded stays open for the next one who plays its code."""
+        return self.name_question is not uuid4
 
     @property
     def has_asked(self) -> bool:
@@ -107,12 +123,17 @@ class Asks:
         signals: Signals,
         waiters: Waiters,
         settings: Settings,
+        external: ExternalAsks | None = None,
+        verifiers: Verifiers | None = None,
     ) -> None:
         self._questions = questions
         self._events = events
         self._signals = signals
         self._waiters = waiters
         self._settings = settings
+        self._external = external
+        #: The webhook verifiers that a question may be bound to.
+        self.verifiers = verifiers or Verifiers()
         self._background: set[asyncio.Task[None]] = set()
 
     # Asking
@@ -125,6 +146,7 @@ class Asks:
             raise LeaseLostError("this run has ended; what it left behind can ask nothing more")
         if request.mode == "async":
             return await self._ask_parked(asker, request)
+        request = await self._opened(asker, request)
         opener = Opener() if request.sensitive else None
         return self._as_answer(request, await self._ask_blocked(asker, request, opener), opener)
 
@@ -164,17 +186,44 @@ class Asks:
             refusal = SuspensionError(asker.cannot_park)
             await self.note_refused_ask(asker, refusal)
             raise refusal
+        if asker.horizon is not None and request.expiry_at is not None:
+            try:
+                asker.horizon.check(request.question, request.expiry_at)
+            except AskArgumentError as error:
+                await self.note_refused_ask(asker, error)
+                raise
         if asker.park_id is None:
             asker.park_id = uuid4()
-        identifier = uuid4()
-        try:
-            recorded = await self._record(identifier, asker, asker.park_id, request, None)
-        except asyncio.CancelledError:
-            await self._gone(asker, identifier)
-            raise
-        sentinel = SuspendedInteraction(identifier, recorded.timeout_at, asker.tool)
+        identifier = asker.name_question()
+        found = await self._questions.by_id(identifier) if asker.finds_again else None
+        if found is not None:
+            timeout_at = found.timeout_at
+        else:
+            request = await self._opened(asker, request)
+            try:
+                timeout_at = (await self._record(identifier, asker, asker.park_id, request, None)).timeout_at
+            except asyncio.CancelledError:
+                if not asker.finds_again:
+                    await self._gone(asker, identifier)
+                raise
+        asks: tuple[CallerAsk, ...] = ()
+        if request.to == "caller":
+            kept = found or await self._questions.by_id(identifier)
+            asks = (kept.as_ask(),) if kept is not None and kept.state == "pending" else ()
+        sentinel = SuspendedInteraction(identifier, timeout_at, asker.tool, asks=asks)
         asker.suspended.append(sentinel)
         return sentinel
+
+    async def _opened(self, asker: Asker, request: AskRequest) -> AskRequest:
+        """An external question with its ticket and its link; every other one as it is."""
+        if request.external is None:
+            return request
+        assert self._external is not None
+        try:
+            return await self._external.open(request)
+        except AskArgumentError as error:
+            await self.note_refused_ask(asker, error)
+            raise
 
     async def _record(
         self,
@@ -186,6 +235,8 @@ class Asks:
     ) -> Recorded:
         ordinal, asker.ordinal = asker.ordinal, asker.ordinal + 1
         cap = self._settings.interactions_max_concurrent
+        if request.to == "caller":
+            cap = self._settings.interactions_max_concurrent_caller
         seal_key = opener.public if opener is not None else None
         # A task of its own: when the caller is cancelled in the middle, the record still ends one way or the
         # other, and the withdrawal that follows finds whatever was committed.
@@ -198,7 +249,8 @@ class Asks:
             recorded = await asyncio.shield(writing)
         except NotReadyError:
             # It may have been committed all the same: nobody waits for it, so it must not stay open.
-            self._later(lambda: self.withdraw([identifier], GONE_ASKER))
+            if park_id is None or not asker.finds_again:
+                self._later(lambda: self.withdraw([identifier], GONE_ASKER))
             raise
         if recorded.status != "recorded":
             await self._refuse(asker, request, recorded, cap)
@@ -206,13 +258,17 @@ class Asks:
         metrics.asked.labels(request.answer_format, request.mode).inc()
         await pause.here("ask.recorded")
         seconds = (recorded.timeout_at - recorded.created_at).total_seconds()
-        self._signals.tell(s.EVENTS, f"{s.DEADLINE}:{seconds:.3f}")
+        followers = [s.run(asker.run_id)] if asker.followed else []
+        self._signals.tell(s.EVENTS, f"{s.DEADLINE}:{seconds:.3f}", *followers)
         return recorded
 
     async def _refuse(self, asker: Asker, request: AskRequest, recorded: Recorded, cap: int | None) -> None:
         error: RejoinderError
         if recorded.status == "limit":
-            error = InteractionLimitError(f"ask refused: already at the max_concurrent limit ({cap})")
+            limit = "max_concurrent" if request.to == "user" else "max_concurrent_caller"
+            error = InteractionLimitError(f"ask refused: already at the {limit} limit ({cap})")
+        elif recorded.status == "nowhere":
+            error = RunTerminalFailed("the run that called this one is over, so nobody is there to be asked")
         elif recorded.status == "past":
             error = AskArgumentError("expiry_at lies in the past", field="expiry_at")
         else:
@@ -252,27 +308,30 @@ class Asks:
     def _as_answer(self, request: AskRequest, outcome: Outcome, opener: Opener | None) -> AskAnswer[Any]:
         if outcome.state == "answered":
             if opener is None:
-                return AskAnswer(outcome.answer)
+                return AskAnswer.told(outcome.answer, outcome.reply)
             assert outcome.sealed_answer is not None
             value = opener.open(outcome.id, outcome.sealed_answer)
             self._later(lambda: self._questions.forget_sealed(outcome.id))
-            return AskAnswer(SecretValue(value))
+            return AskAnswer.told(SecretValue(value), outcome.reply)
         if outcome.state == "expired":
             raise InteractionTimeoutError(f"Nobody answered within {request.timeout:g} seconds.")
         raise InteractionCancelledError(_withdrawn_text(outcome.reason))
 
     # Answering
 
-    async def answer(self, identifier: UUID, value: Any, *, by: Identity, via: str) -> Answered:
-        """Record an answer, once. Raises InteractionNotFoundError, WrongAudienceError, AnswerMismatchError,
+    async def answer(
+        self, identifier: UUID, value: Any, *, by: Identity, via: str, as_caller: bool = False
+    ) -> Answered:
+        """Record an answer, once; ``as_caller``: that of a run's caller, to what the run asked it. Raises
+        InteractionNotFoundError, WrongAudienceError, CallerAskError, AnswerMismatchError,
         InteractionAlreadyAnsweredError, InteractionExpiredError, InteractionClosedError."""
-        found = await self._find(identifier, by, via)
+        found = await self._find(identifier, by, via, as_caller=as_caller)
         await self._refuse_closed(found, value, by, via)
         question = found.question
         if question.state != "pending":
             return Answered(question, repeated=True)
         try:
-            accepted = _checked(question, value)
+            accepted = checked_answer(question, value)
         except AnswerMismatchError as error:
             await self._note_refusal(
                 question, by, via, "mismatch", {"field": error.field} if error.field else None
@@ -290,24 +349,27 @@ class Asks:
             digest=None if sealed is not None else digest_of(accepted),
         )
         if closed:
-            await pause.here("answer.committed")
-            self._tell_closed(closed)
-            metrics.answered.labels(question.answer_format, via).inc()
-            metrics.answer_age.observe(_age(question))
+            await self.answered(question, closed, via)
             return Answered(question)
         # Somebody else or the clock was there between the read and the claim.
-        found = await self._find(identifier, by, via)
+        found = await self._find(identifier, by, via, as_caller=as_caller)
         await self._refuse_closed(found, value, by, via)
         return Answered(found.question, repeated=True)
 
-    async def cancel(self, identifier: UUID, *, by: Identity, via: str) -> None:
-        """Withdraw an open question. A parked one takes its whole run down; a blocked caller wakes with an error."""
-        found = await self._find(identifier, by, via)
-        closed = await self._questions.close(
-            [identifier], "cancelled", by=by.name, via=via, reason="cancelled"
-        )
+    async def answered(self, question: Question, closed: list[Closed], via: str) -> None:
+        """What follows an answer that was committed, whichever door it came through."""
+        await pause.here("answer.committed")
+        self._tell_closed(closed)
+        metrics.answered.labels(question.answer_format, via).inc()
+        metrics.answer_age.observe(_age(question))
+
+    async def cancel(self, identifier: UUID, *, by: Identity, via: str, reason: str = "cancelled") -> None:
+        """Withdraw an open question. A parked one takes its whole run down; a blocked caller wakes with an error.
+        What a run asks its caller is withdrawn by that caller or an administrator."""
+        found = await self._find(identifier, by, via, as_caller=None)
+        closed = await self._questions.close([identifier], "cancelled", by=by.name, via=via, reason=reason)
         if not closed:
-            found = await self._find(identifier, by, via)
+            found = await self._find(identifier, by, via, as_caller=None)
             raise _closed_error(found.question, by)
         self._tell_closed(closed)
 
@@ -319,7 +381,7 @@ class Asks:
     async def get(self, identifier: UUID, *, by: Identity) -> Question:
         """One question for a page. Raises InteractionNotFoundError where ``by`` may not see it or it is forgotten."""
         found = await self._questions.for_answer(identifier, self._settings.interactions_idle_ttl_seconds)
-        if found is None or found.gone or not by.may_see(found.question.audience):
+        if found is None or found.gone or not may_read(by, found.question):
             raise InteractionNotFoundError()
         return found.question
 
@@ -362,9 +424,21 @@ class Asks:
 
     # Inside
 
-    async def _find(self, identifier: UUID, by: Identity, via: str) -> ForAnswer:
+    async def _find(
+        self, identifier: UUID, by: Identity, via: str, *, as_caller: bool | None = False
+    ) -> ForAnswer:
+        """``as_caller=None``: a person or the caller, whoever is asked."""
         found = await self._questions.for_answer(identifier, self._settings.interactions_idle_ttl_seconds)
-        if found is None or found.gone:
+        if found is None or found.gone or found.question.to_kind == "run":
+            raise InteractionNotFoundError()
+        if found.question.to_kind == "caller":
+            if as_caller is False:
+                raise CallerAskError()
+            if not (may_resolve(by, found.question) or (as_caller is None and by.may("admin"))):
+                await self._note_refusal(found.question, by, via, "not its caller", None)
+                raise WrongAudienceError("Only the caller of this run is asked this.")
+            return found
+        if as_caller:
             raise InteractionNotFoundError()
         if not by.may_see(found.question.audience):
             await self._note_refusal(found.question, by, via, "wrong-audience", None)
@@ -392,7 +466,8 @@ class Asks:
             return
         told = [s.question(one.id) for one in closed]
         runs = [s.run(one.run_id) for one in closed if one.park_id is not None]
-        jobs = [s.RESUMES] if any(one.resumes for one in closed) else []
+        # Without a resumption too: the end of a run may concern the runs around it.
+        jobs = [s.RESUMES] if runs else []
         self._signals.tell(*told, *runs, *jobs, s.EVENTS)
 
     async def _note_refusal(
@@ -440,6 +515,15 @@ class Asks:
         return task
 
 
+def may_resolve(by: Identity, question: Question) -> bool:
+    """Whether this identity is the caller that is asked: runs act as the one who called them, all the way down."""
+    return question.to_kind == "caller" and question.asked_by == by.name
+
+
+def may_read(by: Identity, question: Question) -> bool:
+    return by.may_see(question.audience) if question.to_kind == "user" else may_resolve(by, question)
+
+
 def digest_of(answer: Any) -> bytes:
     """SHA-256 of the answer's canonical JSON: what makes a repeated answer recognisable as the same."""
     import json
@@ -456,9 +540,14 @@ def _digest_or_none(question: Question, value: Any) -> bytes | None:
     return digest_of(as_kept(question.answer_format, question.format_payload, value))
 
 
-def _checked(question: Question, value: Any) -> Any:
+def checked_answer(question: Question, value: Any) -> Any:
+    """The answer, where it fits. Raises AnswerMismatchError."""
     if reason := unstorable(value):
         raise AnswerMismatchError(f"answer cannot be stored: {reason}")
+    if question.answer_format == "free":
+        if value is None:
+            raise AnswerMismatchError("answer must not be null")
+        return value
     from rejoinder.forms.answers import check_answer
 
     return check_answer(question.answer_format, question.format_payload, value)

@@ -17,6 +17,8 @@ T = TypeVar("T")
 EXPIRED_KEY = "tai42:interaction_expired"
 #: The key a parked run's sentinel travels under.
 SUSPENDED_KEY = "tai42:suspended_interaction"
+#: The key of what a run is given in the place of a called run's result where that one failed.
+KILLED_KEY = "tai42:run_killed"
 #: In the ``_meta`` of an elicitation that was answered here: the quoted message, which is null in the inbox.
 REPLY_TO_META = "tai42/reply_to"
 
@@ -40,6 +42,14 @@ class AskAnswer(Generic[T]):
     answer: T
     reply_to: ReplyTo | None = None
     params: dict[str, str] | None = None
+
+    @classmethod
+    def told(cls, answer: T, reply: dict[str, Any] | None) -> AskAnswer[T]:
+        """An answer with what a channel told beside it, as the store keeps that: ``{"reply_to", "params"}``."""
+        if reply is None:
+            return cls(answer)
+        quoted = reply.get("reply_to")
+        return cls(answer, None if quoted is None else ReplyTo(**quoted), reply.get("params"))
 
     def as_json(self) -> dict[str, Any]:
         reply = self.reply_to
@@ -86,13 +96,53 @@ class SecretValue(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
+class CallerAsk:
+    """A question that a run puts to whoever called it. ``question`` is None where ``payload`` stands in its place;
+    ``format_payload`` is as in ``Question``."""
+
+    interaction_id: UUID
+    run_id: UUID
+    tool: str
+    group_id: str
+    question: str | None
+    payload: Any
+    answer_format: str
+    format_payload: dict[str, Any] | None
+    media: list[dict[str, Any]] | None
+    created_at: datetime
+    expiry_at: datetime
+    on_expiry: str
+
+    def as_json(self) -> dict[str, Any]:
+        item: dict[str, Any] = {
+            "interaction_id": str(self.interaction_id),
+            "run_id": str(self.run_id),
+            "tool": self.tool,
+            "group_id": self.group_id,
+            "question": self.question,
+            "payload": self.payload,
+            "answer_format": self.answer_format,
+            "format_payload": self.format_payload,
+            "created_at": self.created_at.isoformat(),
+            "expiry_at": self.expiry_at.isoformat(),
+            "on_expiry": self.on_expiry,
+        }
+        if self.media is not None:
+            item["media"] = self.media
+        return item
+
+
+@dataclass(frozen=True, slots=True)
 class SuspendedInteraction:
-    """Returned at once by ``ask(mode="async")``. A tool returns it (or a list of them) to park its run."""
+    """Returned at once by ``ask(mode="async")``. A tool returns it (or a list of them) to park its run.
+
+    ``call_tool`` returns one where the called run is parked; ``asks`` is then what that run asks its caller."""
 
     interaction_id: UUID
     expiry_at: datetime
     resume_owner: str
     interaction_ids: tuple[UUID, ...] = ()
+    asks: tuple[CallerAsk, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         ids = self.interaction_ids or (self.interaction_id,)
@@ -102,6 +152,6 @@ class SuspendedInteraction:
                 "expiry_at": self.expiry_at.isoformat(),
                 "resume_owner": self.resume_owner,
                 "interaction_ids": [str(i) for i in ids],
-                "caller_interaction_ids": [],
+                "caller_interaction_ids": [str(one.interaction_id) for one in self.asks],
             }
         }

@@ -135,6 +135,40 @@ class WrongAudienceError(RejoinderError):
     status = 403
 
 
+class CallerAskError(RejoinderError):
+    """This question is for the caller of the run, who resumes the run with the answer; it is not answered here."""
+
+    code = "caller-ask"
+    status = 409
+
+
+class VisitRequestError(BadInputError):
+    """The run cannot be resumed with this; ``rule`` is the stable name of what was broken. Nothing was changed."""
+
+    code = "bad-visit"
+
+    def __init__(self, message: str, *, rule: str, field: str | None = None) -> None:
+        super().__init__(message, field=field)
+        self.rule = rule
+
+    def as_problem(self) -> dict[str, object]:
+        return super().as_problem() | {"rule": self.rule}
+
+
+class ParkedEntryGoneError(RejoinderError):
+    """The run does not wait for this any more."""
+
+    code = "parked-entry-gone"
+    status = 410
+
+
+class ParkableRunFailedError(RejoinderError):
+    """The run went on and failed."""
+
+    code = "parkable-run-failed"
+    status = 409
+
+
 class InteractionTimeoutError(RejoinderError, TimeoutError):
     """Nobody answered in time."""
 
@@ -213,6 +247,13 @@ class ParkRunTakenDownError(RejoinderError):
     """The run was taken down meanwhile."""
 
     code = "run-taken-down"
+    status = 409
+
+
+class RunInterruptedError(RejoinderError):
+    """A worker died inside code that may not run twice. An operator looks what it had done."""
+
+    code = "run-interrupted"
     status = 409
 
 

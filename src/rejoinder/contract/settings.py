@@ -6,9 +6,18 @@ the ones of that interface which have no meaning here are listed in ``docs/refer
 
 from __future__ import annotations
 
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Annotated, Literal
 
-from pydantic import PositiveFloat, PositiveInt, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    ValidationError,
+    field_validator,
+)
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from rejoinder.contract.errors import ConfigurationError
@@ -16,10 +25,21 @@ from rejoinder.contract.errors import ConfigurationError
 CheckpointProvider = Literal["postgres", "redis", "memory", "sqlite", "off"]
 
 
+class FamilyBudget(BaseModel):
+    """What an operator sets for one family of public doors: requests a minute, and in ten seconds."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    limit: PositiveInt | None = None
+    burst: PositiveInt | None = None
+
+
 class Settings(BaseSettings):
     """Read once at the start of a process. Durations are seconds, sizes bytes."""
 
-    model_config = SettingsConfigDict(extra="ignore", frozen=True, env_ignore_empty=True)
+    model_config = SettingsConfigDict(
+        extra="ignore", frozen=True, env_ignore_empty=True, env_nested_delimiter="__"
+    )
 
     # The store
     rejoinder_database_url: str | None = None
@@ -45,6 +65,15 @@ class Settings(BaseSettings):
     #: A worker whose job has not beaten for this long has its job handed to another.
     rejoinder_job_heartbeat_timeout_seconds: PositiveFloat = 10
 
+    # Agents
+    llm_provider_checkpoint: CheckpointProvider = "postgres"
+    llm_provider_checkpoint_conn_string: str | None = None
+    llm_provider_checkpoint_retention_waiting_minutes: PositiveFloat = 10_080
+    llm_provider_checkpoint_retention_finished_minutes: PositiveFloat = 1_440
+    tai_agents_default_recursion_limit: PositiveInt = 50
+    #: How long a run waits for one that it called and that is parked, whatever that one's deadline.
+    tai_agents_chained_park_horizon_cap_hours: PositiveFloat = 168
+
     # MCP
     #: How long one call is held for a person. Many clients give a call 60 seconds.
     rejoinder_mcp_hold_seconds: PositiveFloat = 50
@@ -63,6 +92,14 @@ class Settings(BaseSettings):
     #: Hosts, host:port and networks that may be called although they are not out in the world.
     rejoinder_outbound_allow: Annotated[tuple[str, ...], NoDecode] = ()
 
+    # Flood control of public doors
+    tai_rate_limit_default_enabled: bool = True
+    tai_rate_limit_default_limit: PositiveInt = 600
+    tai_rate_limit_default_burst: PositiveInt = 120
+    tai_rate_limit_families: dict[str, FamilyBudget] | None = None
+    trusted_proxies: Annotated[tuple[IPv4Network | IPv6Network, ...], NoDecode] = ()
+    trusted_hops: NonNegativeInt = 0
+
     # Keeping
     rejoinder_audit_retention_days: PositiveInt = 90
 
@@ -80,6 +117,27 @@ class Settings(BaseSettings):
     def _comma_list(cls, value: object) -> object:
         if isinstance(value, str):
             return tuple(part.strip() for part in value.split(",") if part.strip())
+        return value
+
+    @field_validator("trusted_proxies", mode="before")
+    @classmethod
+    def _networks(cls, value: object) -> object:
+        if isinstance(value, str):
+            return tuple(ip_network(part.strip(), strict=False) for part in value.split(",") if part.strip())
+        return value
+
+    @field_validator("tai_rate_limit_families")
+    @classmethod
+    def _lower_case(cls, value: dict[str, FamilyBudget] | None) -> dict[str, FamilyBudget] | None:
+        return None if value is None else {family.lower(): budget for family, budget in value.items()}
+
+    @field_validator("tai_rate_limit_default_enabled")
+    @classmethod
+    def _always_limited(cls, value: bool) -> bool:
+        if not value:
+            raise ValueError(
+                "flood control is always on; raise TAI_RATE_LIMIT_DEFAULT_LIMIT and _BURST instead"
+            )
         return value
 
     @classmethod

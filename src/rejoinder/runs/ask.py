@@ -15,6 +15,9 @@ from rejoinder.contract.answers import AskAnswer, SecretValue, SuspendedInteract
 from rejoinder.contract.errors import AskArgumentError
 from rejoinder.contract.forms import FormData, FormPage
 from rejoinder.contract.media import MediaItem
+from rejoinder.contract.public import PublicUrlError
+from rejoinder.contract.questions import Link
+from rejoinder.contract.verifiers import Binding
 from rejoinder.runs.context import current_run
 
 Media: TypeAlias = "Sequence[MediaItem | dict[str, Any]]"
@@ -84,12 +87,46 @@ async def ask(
 async def ask(
     question: str,
     *,
+    answer_format: Literal["external"],
+    link: Link,
+    schema: Schema | None = None,
+    verifier: Binding | dict[str, Any] | None = None,
+    group_id: str | None = None,
+    timeout: float | None = None,
+    audience: str | None = None,
+    media: Media | None = None,
+    wording: Wording | None = None,
+    sensitive: Literal[False] = False,
+    mode: Literal["sync"] = "sync",
+) -> AskAnswer[dict[str, Any]]: ...
+@overload
+async def ask(
+    question: str,
+    *,
+    answer_format: Literal["external"],
+    link: Link,
+    schema: Schema | None = None,
+    verifier: Binding | dict[str, Any] | None = None,
+    group_id: str | None = None,
+    audience: str | None = None,
+    media: Media | None = None,
+    wording: Wording | None = None,
+    mode: Literal["async"],
+    expiry_at: datetime,
+    on_expiry: Literal["kill", "resume"] = "kill",
+) -> SuspendedInteraction: ...
+@overload
+async def ask(
+    question: str,
+    *,
     sensitive: Literal[True],
-    answer_format: Literal["text", "confirm", "select", "form"] = "text",
+    answer_format: Literal["text", "confirm", "select", "form", "external"] = "text",
     options: Sequence[str] | None = None,
     schema: Schema | None = None,
     data: FormData | None = None,
     pages: Sequence[FormPage] | None = None,
+    link: Link | None = None,
+    verifier: Binding | dict[str, Any] | None = None,
     group_id: str | None = None,
     timeout: float | None = None,
     audience: str | None = None,
@@ -114,13 +151,35 @@ async def ask(
     wording: Wording | None = None,
     on_expiry: Literal["kill", "resume"] = "kill",
 ) -> SuspendedInteraction: ...
-async def ask(question: str, **arguments: Any) -> Any:
+@overload
+async def ask(
+    question: str | None = None,
+    *,
+    to: Literal["caller"],
+    mode: Literal["async"],
+    expiry_at: datetime,
+    payload: Any = None,
+    answer_format: Literal["text", "confirm", "select", "form", "free"] = "text",
+    options: Sequence[str] | None = None,
+    schema: Schema | None = None,
+    group_id: str | None = None,
+    media: Media | None = None,
+    on_expiry: Literal["kill", "resume"] = "kill",
+) -> SuspendedInteraction: ...
+async def ask(question: str | None = None, **arguments: Any) -> Any:
     """Ask a person, from inside a tool that Rejoinder runs.
 
     ``mode="sync"`` blocks until somebody answers, at most ``timeout`` seconds, and returns an
     ``AskAnswer(answer, reply_to, params)`` whose ``answer`` is a str (text, select), a bool (confirm) or a dict
-    (form). ``mode="async"`` records the question and returns a ``SuspendedInteraction`` at once; return it from the
+    (form, external). ``mode="async"`` records the question and returns a ``SuspendedInteraction`` at once; return it from the
     tool, and the tool's continuation is called with the answer, on any worker, once.
+
+    ``to="caller"`` asks whoever called this run in the place of a person: a run that used ``call_tool``, a program over
+    HTTP, an MCP client. It takes a ``question``, a ``payload`` of JSON, or both; the caller reads them as the result of
+    its call and resumes the run with the answer. ``answer_format="free"`` takes any JSON but null.
+
+    ``answer_format="external"`` is answered by an outside system through a callback URL: ``link`` sends a person
+    there, ``schema`` is what the answer must fit, ``verifier`` says how the system proves itself.
 
     Raises AskArgumentError (an argument is wrong; nothing was stored), InteractionTimeoutError (nobody answered),
     InteractionCancelledError (the question was withdrawn), InteractionLimitError (too many are open) and
@@ -140,9 +199,11 @@ async def ask_with(question: object, arguments: dict[str, Any]) -> AskAnswer[Any
             question,
             identity=run.identity,
             default_timeout=run.settings.interactions_answer_timeout_seconds,
+            verifiers=run.asks.verifiers,
+            public_base_url=run.settings.interactions_public_base_url,
             **arguments,
         )
-    except AskArgumentError as error:
+    except (AskArgumentError, PublicUrlError) as error:
         await run.asks.note_refused_ask(run.asker, error)
         raise
     return await run.asks.ask(run.asker, request)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any, Literal
 from uuid import UUID
 
@@ -22,11 +23,21 @@ def _with_columns(query: str) -> str:
 _BY_ID = _with_columns(_sql.by_id)
 _BY_IDS = _with_columns(_sql.by_ids)
 _FOR_ANSWER = _with_columns(_sql.for_answer)
+_BY_TICKET = _with_columns(_sql.by_ticket)
 _PAGE = _with_columns(_sql.page)
 _PAGE_OF = _with_columns(_sql.page_of)
 
+
+@cache
+def _record_with(number: int) -> str:
+    """Records a question together with its ticket, whose digest is the parameter of this number."""
+    query = sql("tickets").recorded_with
+    return query.replace("{record}", _sql.record).replace("{digest}", str(number))
+
+
 FIRST = (datetime(1, 1, 1, tzinfo=UTC), UUID(int=0))
 SLOT_KIND = "user"
+CALLER_SLOT_KIND = "caller"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +55,7 @@ class RunReference:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    status: Literal["recorded", "limit", "fenced", "past"]
+    status: Literal["recorded", "limit", "fenced", "past", "nowhere"]
     created_at: datetime
     timeout_at: datetime
 
@@ -80,6 +91,7 @@ class Outcome:
     timeout_at: datetime
     reason: str | None
     closed_via: str | None
+    reply: dict[str, Any] | None
 
 
 def to_question(row: Row) -> Question:
@@ -103,8 +115,7 @@ class Questions:
         seal_key: bytes | None,
         cap: int | None,
     ) -> Recorded:
-        row = await self._db.row(
-            _sql.record,
+        given = (
             identifier,
             run.id,
             run.epoch,
@@ -127,8 +138,14 @@ class Questions:
             timedelta(seconds=request.timeout) if request.timeout is not None else None,
             request.expiry_at,
             cap,
-            SLOT_KIND,
+            SLOT_KIND if request.to == "user" else CALLER_SLOT_KIND,
         )
+        if request.to == "caller":
+            row = await self._db.row(_sql.record_caller, *given, request.payload)
+        elif request.ticket is not None:
+            row = await self._db.row(_record_with(len(given) + 1), *given, request.ticket)
+        else:
+            row = await self._db.row(_sql.record, *given)
         assert row is not None
         return Recorded(row["status"], row["created_at"], row["timeout_at"])
 
@@ -161,6 +178,15 @@ class Questions:
 
     async def for_answer(self, identifier: UUID, kept: float) -> ForAnswer | None:
         row = await self._db.row(_FOR_ANSWER, identifier, timedelta(seconds=kept))
+        if row is None:
+            return None
+        return ForAnswer(
+            to_question(row), row["seal_key"], row["answer_digest"], row["late"], bool(row["gone"])
+        )
+
+    async def by_ticket(self, digest: bytes, kept: float) -> ForAnswer | None:
+        """The question that a ticket answers, however it stands."""
+        row = await self._db.row(_BY_TICKET, digest, timedelta(seconds=kept))
         if row is None:
             return None
         return ForAnswer(
@@ -221,5 +247,5 @@ class Questions:
     async def of_park(self, park_id: UUID) -> list[Question]:
         return [to_question(row) for row in await self._db.rows(_with_columns(_sql.of_park), park_id)]
 
-    async def ensure_slots(self, cap: int) -> None:
-        await self._db.execute(_sql.ensure_slots, SLOT_KIND, cap)
+    async def ensure_slots(self, cap: int, kind: str = SLOT_KIND) -> None:
+        await self._db.execute(_sql.ensure_slots, kind, cap)

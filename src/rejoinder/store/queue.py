@@ -23,6 +23,8 @@ from rejoinder.store.database import Connection
 SCHEMA = "rejoinder"
 #: The two kinds of jobs. Each has a channel of its own, so that a job wakes only what runs its kind.
 RESUME, START = "resume", "run"
+#: What became of a run, for the runs around it. Taken by those who take resumptions, and on their channel.
+CHAIN = "chain"
 
 
 def job_channel(kind: str) -> str:

@@ -5,7 +5,11 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9);
 -- name: since
 -- Events that every reader is sure to see in this order: below the oldest transaction that still runs. The order is
 -- spelled with the table's name: the plain one is the column of the result, which no index knows.
-SELECT seq, xid::text::bigint AS xid, at, kind, interaction_id, group_id, run_id, audience, actor, via, reason, detail
+-- What is not for people is called otherwise here, so that the stream does not show it.
+SELECT seq, xid::text::bigint AS xid, at,
+       CASE WHEN EXISTS (SELECT FROM rejoinder.question q WHERE q.id = event.interaction_id AND q.to_kind <> 'user')
+            THEN 'not for people' ELSE kind END AS kind,
+       interaction_id, group_id, run_id, audience, actor, via, reason, detail
   FROM rejoinder.event
  WHERE (xid, seq) > ($1::text::xid8, $2) AND xid < pg_snapshot_xmin(pg_current_snapshot())
  ORDER BY event.xid, event.seq LIMIT $3;
