@@ -1,8 +1,9 @@
 """Tickets: the last part of a callback URL, and the right to answer one question.
 
-A ticket is 256 random bits. That of a question with a verifier also says by itself which verifier that is, sealed with
-a key of the database: whoever comes with one is verified before anything is looked up, so that nobody without the
-secret learns whether its question is open, answered, gone, or was never there.
+A ticket holds 256 random bits and a proof that a key of this deployment's database made it, so that junk is told apart
+without a look at any question. That of a question with a verifier also says by itself which verifier that is, sealed:
+whoever comes with one is verified before anything is looked up, and nobody without the secret learns whether its
+question is open, answered, gone, or was never there.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import hmac
 import os
 import secrets
 from dataclasses import dataclass
@@ -28,9 +30,9 @@ LONGEST = 2_400
 RANDOM = 32
 PROOF = 16
 
-_PLAIN = 43  # characters of a ticket that says nothing by itself
-_VERSION = b"\x01"
-_HEAD, _NONCE = 3, 12
+# A version, the number of the key, and what the version says follows.
+_PLAIN, _SEALED = b"\x01", b"\x02"
+_HEAD, _NONCE, _MARK = 3, 12, 8
 _BOUND, _CANARY = b"v", b"c"
 
 
@@ -54,9 +56,11 @@ class TicketOffice:
         self._keys = keys
 
     async def make(self, binding: Binding | None) -> str:
-        if binding is None:
-            return secrets.token_urlsafe(RANDOM)
-        return await self._seal(_BOUND, orjson.dumps([binding.verifier, dict(binding.config)]))
+        if binding is not None:
+            return await self._seal(_BOUND, orjson.dumps([binding.verifier, dict(binding.config)]))
+        number, key = await self._keys.current()
+        body = _PLAIN + number.to_bytes(2, "big") + os.urandom(RANDOM)
+        return _text(body + _mark(key, body))
 
     async def make_canary(self) -> tuple[str, str]:
         """``(ticket, proof)``: a ticket of no question. Only a door with this deployment's key can tell its proof."""
@@ -64,39 +68,61 @@ class TicketOffice:
         return await self._seal(_CANARY, proof.encode()), proof
 
     async def open(self, ticket: str) -> Opened | None:
-        """None for what cannot be a ticket of ours. It does not say that there is a question."""
-        if len(ticket) == _PLAIN:
-            return Opened(digest_of(ticket))
-        if not _PLAIN < len(ticket) <= LONGEST:
+        """None for what no key of ours made. Otherwise it does not say that there is a question."""
+        raw = _bytes(ticket)
+        if raw is None:
             return None
-        content = await self._unseal(ticket)
-        if content is None:
-            return None
-        kind, said = content[:1], content[1 + RANDOM :]
-        if kind == _CANARY:
-            return Opened(digest_of(ticket), proof=said.decode())
-        verifier, config = orjson.loads(said)
-        return Opened(digest_of(ticket), Binding(verifier, config))
+        key = await self._keys.get(int.from_bytes(raw[1:_HEAD], "big"))
+        return None if key is None else _opened(ticket, raw, key)
+
+    def knows(self, ticket: str) -> bool:
+        """Whether a key of ours made it, as far as this process has read the keys already."""
+        raw = _bytes(ticket)
+        if raw is None:
+            return False
+        key = self._keys.known(int.from_bytes(raw[1:_HEAD], "big"))
+        return key is not None and _opened(ticket, raw, key) is not None
 
     async def _seal(self, kind: bytes, said: bytes) -> str:
         number, key = await self._keys.current()
-        head = _VERSION + number.to_bytes(2, "big")
+        head = _SEALED + number.to_bytes(2, "big")
         nonce = os.urandom(_NONCE)
         box = ChaCha20Poly1305(key).encrypt(nonce, kind + os.urandom(RANDOM) + said, head)
-        return base64.urlsafe_b64encode(head + nonce + box).decode().rstrip("=")
+        return _text(head + nonce + box)
 
-    async def _unseal(self, ticket: str) -> bytes | None:
-        try:
-            raw = base64.b64decode(ticket + "=" * (-len(ticket) % 4), altchars=b"-_", validate=True)
-        except (binascii.Error, ValueError):
-            return None
-        head, nonce, box = raw[:_HEAD], raw[_HEAD : _HEAD + _NONCE], raw[_HEAD + _NONCE :]
-        if head[:1] != _VERSION or len(box) < RANDOM:
-            return None
-        key = await self._keys.get(int.from_bytes(head[1:], "big"))
-        if key is None:
-            return None
-        try:
-            return ChaCha20Poly1305(key).decrypt(nonce, box, head)
-        except InvalidTag:
-            return None
+
+def _opened(ticket: str, raw: bytes, key: bytes) -> Opened | None:
+    if raw[:1] == _PLAIN:
+        body, mark = raw[:-_MARK], raw[-_MARK:]
+        good = len(body) == _HEAD + RANDOM and hmac.compare_digest(mark, _mark(key, body))
+        return Opened(digest_of(ticket)) if good else None
+    head, nonce, box = raw[:_HEAD], raw[_HEAD : _HEAD + _NONCE], raw[_HEAD + _NONCE :]
+    try:
+        content = ChaCha20Poly1305(key).decrypt(nonce, box, head)
+    except (InvalidTag, ValueError):
+        return None
+    kind, said = content[:1], content[1 + RANDOM :]
+    if kind == _CANARY:
+        return Opened(digest_of(ticket), proof=said.decode())
+    verifier, config = orjson.loads(said)
+    return Opened(digest_of(ticket), Binding(verifier, config))
+
+
+def _mark(key: bytes, body: bytes) -> bytes:
+    return hmac.new(key, b"plain ticket" + body, hashlib.sha256).digest()[:_MARK]
+
+
+def _text(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+def _bytes(ticket: str) -> bytes | None:
+    """The bytes of what has the form of a ticket, in its one spelling."""
+    if len(ticket) > LONGEST or not ticket.isascii():
+        return None
+    try:
+        raw = base64.b64decode(ticket + "=" * (-len(ticket) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    shaped = len(raw) > _HEAD + RANDOM and raw[:1] in (_PLAIN, _SEALED)
+    return raw if shaped and _text(raw) == ticket else None

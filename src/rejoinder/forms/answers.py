@@ -46,8 +46,25 @@ def check_answer(answer_format: str, payload: dict[str, Any] | None, answer: Any
             if found:
                 raise mismatch(found)
             return kept
+        case "external":
+            raise AnswerMismatchError("external interactions are answered via their callback URL")
         case _:
             raise AnswerMismatchError("questions of this kind are not answered here")
+    return answer
+
+
+def check_external(payload: dict[str, Any] | None, answer: Any) -> Any:
+    """What an outside system sent, word for word, where it is an object and fits the question's schema, if it has one.
+
+    Raises AnswerMismatchError as ``check_answer``.
+    """
+    if not isinstance(answer, dict):
+        raise AnswerMismatchError("answer must be an object")
+    _check_storable(answer)
+    if payload is not None and "schema" in payload:
+        _, found = examined(payload, answer)
+        if found:
+            raise mismatch(found)
     return answer
 
 

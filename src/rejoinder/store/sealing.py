@@ -45,6 +45,10 @@ class SealingKeys:
             known = self._keys.get(number)
         return known
 
+    def known(self, number: int) -> bytes | None:
+        """The same, of those that were read already."""
+        return self._keys.get(number)
+
     async def _look(self) -> None:
         rows = await self._db.rows(_sql.keys, self._purpose)
         self._looked = time.monotonic()
