@@ -1,5 +1,6 @@
 -- name: recorded_with
--- A question and its ticket, in one statement: neither is ever without the other. {record} is the query that records.
+-- A question and its ticket, in one statement: neither is ever without the other. In braces: the query
+-- that records, and the number of the digest's parameter.
 WITH recorded AS MATERIALIZED ({record}), ticket AS (
     INSERT INTO rejoinder.ticket (digest, question_id)
     SELECT ${digest}, $1 FROM recorded WHERE recorded.status = 'recorded'
