@@ -8,9 +8,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
 from rejoinder.access.keys import Access
+from rejoinder.agents.conductor import Agents
+from rejoinder.asks.callback import Callbacks
 from rejoinder.asks.deadlines import Deadlines
+from rejoinder.asks.external import ExternalAsks
 from rejoinder.asks.service import Asks
 from rejoinder.asks.tail import Tail
+from rejoinder.asks.tickets import PURPOSE, TicketOffice
 from rejoinder.asks.waiters import Waiters
 from rejoinder.contract import pause
 from rejoinder.contract.errors import ConfigurationError, NotReadyError
@@ -21,14 +25,18 @@ from rejoinder.observe.logs import get_logger
 from rejoinder.observe.metrics import metrics
 from rejoinder.runs.manifest import Registry
 from rejoinder.runs.service import RunService
+from rejoinder.runs.visits import Visits
 from rejoinder.store import signals as s
 from rejoinder.store.database import Database
 from rejoinder.store.events import Events
 from rejoinder.store.migrate import pending
+from rejoinder.store.nested import Nested
 from rejoinder.store.processes import ThisProcess, bury_dead
-from rejoinder.store.questions import Questions
+from rejoinder.store.questions import CALLER_SLOT_KIND, Questions
 from rejoinder.store.runs import Runs
+from rejoinder.store.sealing import SealingKeys
 from rejoinder.store.signals import Signals
+from rejoinder.store.tickets import Tickets
 
 if TYPE_CHECKING:
     from rejoinder.runs.worker import Worker
@@ -63,11 +71,31 @@ class Node:
         self.events = Events(self.database)
         self.runs = Runs(self.database)
         self.waiters = Waiters(self.questions, self.signals, poll=poll)
-        self.asks = Asks(self.questions, self.events, self.signals, self.waiters, settings)
+        self.tickets = Tickets(self.database)
+        self.office = TicketOffice(SealingKeys(self.database, PURPOSE))
+        external = ExternalAsks(self.office)
+        self.asks = Asks(
+            self.questions, self.events, self.signals, self.waiters, settings, external, registry.verifiers
+        )
+        self.callbacks = Callbacks(
+            self.questions,
+            self.tickets,
+            self.office,
+            external,
+            self.asks,
+            self.events,
+            registry.verifiers,
+            settings,
+        )
         self.deadlines = Deadlines(self.questions, self.signals, poll=poll)
         self.tail = Tail(self.events, self.questions, self.signals, poll=min(1.0, poll))
         self.access = Access(self.database, self.events, self.signals, settings)
-        self.run_service = RunService(self.runs, self.asks, registry, self.signals, self.process, settings)
+        self.agents = Agents(self.database, self.questions, settings)
+        self.nested = Nested(self.database)
+        self.run_service = RunService(
+            self.runs, self.asks, registry, self.signals, self.process, settings, self.agents, self.nested
+        )
+        self.visits = Visits(self.run_service, self.asks, self.nested, self.signals, poll=poll)
         self.worker: Worker | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self.started = False
@@ -85,6 +113,10 @@ class Node:
             await self.signals.start()
             if self.settings.interactions_max_concurrent is not None:
                 await self.questions.ensure_slots(self.settings.interactions_max_concurrent)
+            if self.settings.interactions_max_concurrent_caller is not None:
+                await self.questions.ensure_slots(
+                    self.settings.interactions_max_concurrent_caller, CALLER_SLOT_KIND
+                )
         except BaseException:
             await self.signals.stop()
             await self.database.close()
@@ -110,6 +142,8 @@ class Node:
                 self.process,
                 self.access,
                 self.settings,
+                self.agents,
+                self.nested,
             )
             started = Worker(jobs, self.database, self.signals, self.settings)
             started.start()
@@ -125,6 +159,7 @@ class Node:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.run_service.stop()
+        await self.agents.stop()
         await self.asks.drain()
         try:
             withdrawn = await self.process.leave("stopped")
@@ -205,6 +240,8 @@ class Node:
                 ):
                     await asyncio.sleep(0.1)
                 await self.access.prune()
+                while await self.tickets.prune() >= 5000:
+                    await asyncio.sleep(0.1)
             except NotReadyError:
                 pass
             except Exception:

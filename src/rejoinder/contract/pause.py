@@ -21,6 +21,8 @@ POINTS = frozenset(
         "answer.committed",
         "expiry.committed",
         "park.sealed",
+        "nested.parked",
+        "chain.settled",
         "resume.picked",
         "resume.entered",
         "resume.returned",
@@ -29,6 +31,10 @@ POINTS = frozenset(
         "run.returned",
         "run.finished",
         "notify.sent",
+        "step.entered",
+        "step.returned",
+        "step.recorded",
+        "agent.stopped",
     }
 )
 

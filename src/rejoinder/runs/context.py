@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from rejoinder.asks.service import Asker, Asks
 from rejoinder.contract.errors import NoRunError
 from rejoinder.contract.identity import Identity
 from rejoinder.contract.settings import Settings
+
+if TYPE_CHECKING:
+    from rejoinder.runs.nested import NestedCalls
 
 
 @dataclass(slots=True)
@@ -28,6 +32,10 @@ class RunContext:
     settings: Settings
     loop: asyncio.AbstractEventLoop
     attempt: int = 1
+    #: Told what an agent does while it does it.
+    listen: Callable[[dict[str, Any]], None] | None = None
+    #: Runs the tools that this one calls.
+    nested: NestedCalls | None = None
 
 
 _current: ContextVar[RunContext | None] = ContextVar("rejoinder_run", default=None)

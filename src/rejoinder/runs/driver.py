@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
 from rejoinder.asks.service import Asker, Asks
@@ -22,12 +22,16 @@ from rejoinder.contract.settings import Settings
 from rejoinder.contract.text import storable_text
 from rejoinder.observe.logs import get_logger
 from rejoinder.observe.metrics import metrics
+from rejoinder.runs.agent import Agent, Conductor
 from rejoinder.runs.context import RunContext, entering, leaving
-from rejoinder.runs.outcome import RunResult
+from rejoinder.runs.outcome import Parked, RunResult
 from rejoinder.runs.tools import Tool, suspensions, to_json
 from rejoinder.store import signals as s
 from rejoinder.store.runs import Runs
 from rejoinder.store.signals import Signals
+
+if TYPE_CHECKING:
+    from rejoinder.runs.nested import NestedCalls
 
 log = get_logger("runs")
 T = TypeVar("T")
@@ -46,6 +50,7 @@ class Driver:
         self._asks = asks
         self._signals = signals
         self._settings = settings
+        self.nested: NestedCalls | None = None
 
     async def drive(
         self,
@@ -56,6 +61,7 @@ class Driver:
         *,
         attempt: int = 1,
         returned: str = "run.returned",
+        listen: Callable[[dict[str, Any]], None] | None = None,
     ) -> RunResult:
         """Run ``code`` as this run. Returns its result, or that it is parked. Raises the exceptions that it raised;
         EscapedError in the place of what is no Exception, and CancelledError only where the run was cancelled."""
@@ -69,6 +75,8 @@ class Driver:
             settings=self._settings,
             loop=asyncio.get_running_loop(),
             attempt=attempt,
+            listen=listen,
+            nested=self.nested,
         )
         token = entering(context)
         try:
@@ -94,6 +102,8 @@ class Driver:
         return await self._settle(tool, asker, result)
 
     async def _settle(self, tool: Tool, asker: Asker, result: Any) -> RunResult:
+        if isinstance(result, Parked):
+            return await self._seal(tool, asker, list(result.questions))
         parked = suspensions(result)
         if parked is None:
             if asker.suspended:
@@ -131,7 +141,22 @@ class Driver:
             tool.name,
             tuple(one.interaction_id for one in parked),
         )
-        return RunResult(asker.run_id, "parked", sentinel.as_json())
+        if not any(one.asks for one in parked) or self.nested is None:
+            return RunResult(asker.run_id, "parked", sentinel.as_json(), sentinel.expiry_at)
+        # Some may have been answered meanwhile.
+        return await self.nested.outcome(asker.run_id, sentinel)
+
+
+def goes_on(tool: Tool, conductor: Conductor | None) -> bool:
+    """Whether another process can carry a run of this tool on where this one left it, as far as what is kept goes."""
+    return not isinstance(tool, Agent) or (conductor is not None and conductor.durable)
+
+
+def code_of(tool: Tool, given: dict[str, Any], conductor: Conductor | None) -> Callable[[], Awaitable[Any]]:
+    """A run's code from its beginning; an agent's from its checkpoint, where it has one."""
+    if isinstance(tool, Agent) and conductor is not None:
+        return lambda: conductor.drive(tool, given)
+    return lambda: tool.call(given)
 
 
 async def patiently(act: Callable[[], Awaitable[T]]) -> T:

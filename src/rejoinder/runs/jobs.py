@@ -15,8 +15,10 @@ from rejoinder.contract.errors import (
     InteractionCancelledError,
     InteractionLimitError,
     LeaseLostError,
+    NotReadyError,
     ParkRunTakenDownError,
     RejoinderError,
+    RunInterruptedError,
     RunTerminalFailed,
     ToolNotFoundError,
 )
@@ -26,12 +28,15 @@ from rejoinder.contract.settings import Settings
 from rejoinder.observe.logs import get_logger
 from rejoinder.observe.metrics import metrics
 from rejoinder.observe.tracing import span
-from rejoinder.runs.driver import Driver, patiently, public_error, stored_error
+from rejoinder.runs.agent import Agent, Conductor
+from rejoinder.runs.driver import Driver, code_of, goes_on, patiently, public_error, stored_error
 from rejoinder.runs.manifest import Registry
+from rejoinder.runs.nested import Chains, NestedCalls
 from rejoinder.runs.outcome import RunResult
 from rejoinder.runs.service import why_not_park
 from rejoinder.runs.tools import Tool
 from rejoinder.store import signals as s
+from rejoinder.store.nested import Nested
 from rejoinder.store.processes import ThisProcess
 from rejoinder.store.questions import Questions
 from rejoinder.store.runs import Run, Runs
@@ -71,6 +76,8 @@ class Jobs:
         process: ThisProcess,
         keys: Keys,
         settings: Settings,
+        conductor: Conductor | None = None,
+        nested: Nested | None = None,
     ) -> None:
         self._runs = runs
         self._questions = questions
@@ -81,6 +88,13 @@ class Jobs:
         self._keys = keys
         self._settings = settings
         self._driver = Driver(runs, asks, signals, settings)
+        self._conductor = conductor
+        self._chains: Chains | None = None
+        if nested is not None:
+            self._driver.nested = NestedCalls(
+                self._driver, runs, nested, asks, registry, signals, settings, conductor
+            )
+            self._chains = Chains(nested, signals)
         self._driving: set[asyncio.Task[RunResult]] = set()
 
     async def run(self, run_id: UUID, attempts: int) -> None:
@@ -111,6 +125,11 @@ class Jobs:
         metrics.resumed.inc()
         await pause.here("resume.entered")
         await self._go(run, epoch, tool, identity, questions)
+
+    async def settle(self, run_id: UUID, attempts: int) -> None:
+        """What became of a run is carried to the runs around it."""
+        if self._chains is not None:
+            await self._chains.settle(run_id)
 
     async def stop(self, drain: float) -> None:
         """Let running code end by itself for ``drain`` seconds, then cancel it."""
@@ -182,12 +201,7 @@ class Jobs:
             cannot_park=why_not_park(tool),
         )
         arguments = run.arguments or {}
-        code: Callable[[], Awaitable[Any]]
-        if questions is None:
-            code, returned = (lambda: tool.call(tool.check_arguments(arguments))), "run.returned"
-        else:
-            given = _given(run, tool, questions)
-            code, returned = (lambda: tool.go_on(given)), "resume.returned"
+        code = self._code(run, tool, questions)
         with span(
             "rejoinder.run" if questions is None else "rejoinder.resume",
             attributes={"rejoinder.tool": run.tool, "rejoinder.run_id": str(run.id)},
@@ -200,7 +214,7 @@ class Jobs:
                     arguments,
                     code,
                     attempt=_attempt(run, questions is not None),
-                    returned=returned,
+                    returned="run.returned" if questions is None else "resume.returned",
                 )
             )
             self._driving.add(driving)
@@ -216,13 +230,25 @@ class Jobs:
             except Exception as error:
                 await self._after_error(run, epoch, tool, error, resumed=questions is not None)
                 return
-        if result.kind == "parked":
+        if result.parked:
             return
         finished, withdrawn = await patiently(
             lambda: self._runs.finish(run.id, epoch, "succeeded", result=result.result)
         )
         await pause.here("run.finished")
         self._told(run, "succeeded", finished, withdrawn)
+
+    def _code(self, run: Run, tool: Tool, questions: list[Question] | None) -> Callable[[], Awaitable[Any]]:
+        if isinstance(tool, Agent):
+            # It finds the answers itself, each where it was asked.
+            return code_of(tool, run.arguments or {}, self._conductor)
+        if questions is None:
+            return lambda: tool.call(tool.check_arguments(run.arguments or {}))
+        given = _given(run, tool, questions)
+        return lambda: tool.go_on(given)
+
+    def _repeatable(self, tool: Tool) -> bool:
+        return tool.idempotent and goes_on(tool, self._conductor)
 
     async def _after_error(
         self, run: Run, epoch: int, tool: Tool, error: Exception, *, resumed: bool
@@ -232,20 +258,23 @@ class Jobs:
         author_fault = not isinstance(error, RejoinderError) or isinstance(
             error, ParkRunTakenDownError | InteractionLimitError
         )
+        # An agent loses nothing by an absence of the database: it goes on from its checkpoint.
+        author_fault = author_fault or (isinstance(tool, Agent) and isinstance(error, NotReadyError))
         starts = _attempt(run, resumed)
-        if author_fault and tool.idempotent and starts < self._settings.rejoinder_run_max_starts:
+        if author_fault and self._repeatable(tool) and starts < self._settings.rejoinder_run_max_starts:
             if not await patiently(lambda: self._runs.release(run.id, epoch, stored_error(public))):
                 raise self._not_ours()
             raise Later(self._back_off(starts - 1), "the tool raised an error")
         # After an answer, an unknown amount may have been done with it: an operator looks before it is done again.
         meant = isinstance(error, RunTerminalFailed | InteractionCancelledError)
-        await self._finish_failed(run, epoch, public, held=resumed and not meant)
+        held = (resumed and not meant) or isinstance(error, RunInterruptedError)
+        await self._finish_failed(run, epoch, public, held=held)
 
     async def _after_cancel(self, run: Run, epoch: int, tool: Tool, driving: asyncio.Task[RunResult]) -> None:
         # Where the queue is torn down around us the code still runs: it must have ended before its end is written.
         driving.cancel()
         await asyncio.wait({driving})
-        if tool.idempotent:
+        if self._repeatable(tool):
             await asyncio.shield(
                 self._runs.release(run.id, epoch, {"code": "worker-stopped", "error": "Its worker stopped."})
             )
@@ -276,7 +305,8 @@ class Jobs:
             log.warning("another worker drives this run; its end was not written", run_id=str(run.id))
             raise self._not_ours()
         metrics.runs.labels(state).inc()
-        self._signals.tell(s.EVENTS, s.run(run.id), *(s.question(one) for one in withdrawn))
+        # Its end may concern the runs around it.
+        self._signals.tell(s.EVENTS, s.RESUMES, s.run(run.id), *(s.question(one) for one in withdrawn))
 
     async def _identity(self, run: Run) -> Identity | None:
         """The asker's identity as it stands now; its key may have been revoked since."""

@@ -1,9 +1,13 @@
-"""The manifest: which tools this deployment exposes, and nothing else.
+"""The manifest: which tools and agents this deployment exposes, and nothing else.
 
 tools:
   - title: Housekeeping          # for people; optional
     module: ./housekeeping.py    # a file beside the manifest, or a dotted module name
     include: [delete_branch]     # names to expose; left out: every tool of the module
+agents:
+  - name: housekeeper            # see manifest_agents.py
+    model: openai:gpt-5-mini
+    tools: [delete_branch]
 """
 
 from __future__ import annotations
@@ -20,9 +24,11 @@ from typing import Any
 import yaml
 
 from rejoinder.contract.errors import ConfigurationError, ToolNotFoundError
+from rejoinder.runs.manifest_agents import Reader
 from rejoinder.runs.tools import Tool
+from rejoinder.verifiers.registry import Verifiers
 
-KEYS = {"tools"}
+KEYS = {"tools", "agents"}
 ENTRY_KEYS = {"title", "module", "include"}
 #: Keys of the same interface that this version does not serve. Passing over one silently could drop a safeguard.
 NOT_SERVED = {
@@ -30,7 +36,6 @@ NOT_SERVED = {
     "webhook_verifier_modules",
     "lifecycle_modules",
     "channels",
-    "agents",
     "presets",
 }
 
@@ -42,9 +47,10 @@ class Exposed:
 
 
 class Registry:
-    """The exposed tools by name."""
+    """The exposed tools by name, and the webhook verifiers."""
 
     def __init__(self, exposed: list[Exposed] | None = None) -> None:
+        self.verifiers = Verifiers()
         self._tools: dict[str, Exposed] = {}
         for one in exposed or []:
             self.add(one.tool, one.group)
@@ -100,7 +106,20 @@ def load_manifest(path: Path) -> Registry:
     for i, entry in enumerate(entries):
         for one in _entry(path, f"tools[{i}]", entry):
             registry.add(one.tool, one.group)
+    _agents(path, content.get("agents") or [], registry)
     return registry
+
+
+def _agents(path: Path, entries: Any, registry: Registry) -> None:
+    if not isinstance(entries, list):
+        raise ConfigurationError(f"the manifest {path}: agents must be a list")
+    reader = Reader(
+        lambda name: registry.get(name) if name in registry else None,
+        lambda text: ConfigurationError(f"the manifest {path}: {text}"),
+        lambda where, name: _import(path, where, name),
+    )
+    for i, entry in enumerate(entries):
+        registry.add(reader.agent(f"agents[{i}]", entry), "Agents")
 
 
 def _entry(path: Path, where: str, entry: Any) -> list[Exposed]:

@@ -14,13 +14,14 @@ from uuid import UUID, uuid4
 
 from rejoinder.asks.service import Asker, Asks
 from rejoinder.contract import pause
-from rejoinder.contract.answers import SuspendedInteraction
+from rejoinder.contract.answers import CallerAsk, SuspendedInteraction
 from rejoinder.contract.errors import (
     AskArgumentError,
     LeaseLostError,
     RunTerminalFailed,
     ToolArgumentError,
 )
+from rejoinder.contract.identity import Identity
 from rejoinder.contract.settings import Settings
 from rejoinder.observe.metrics import metrics
 from rejoinder.observe.tracing import span, stored_context
@@ -122,6 +123,10 @@ class NestedCalls:
                 return await self._wait(above, child, on_failure, result.expiry_at)
             await self._finish(child, "succeeded", result=result.result)
             return result.result
+
+    async def asked(self, by: Identity, limit: int) -> list[CallerAsk]:
+        """What the runs that act as this identity ask their caller."""
+        return [one.as_ask() for one in await self._nested.asks_of(by.name, limit)]
 
     async def outcome(self, run_id: UUID, sentinel: SuspendedInteraction) -> RunResult:
         """What the caller of a parked run is told: what it is asked, where it is."""

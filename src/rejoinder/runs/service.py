@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -19,13 +20,16 @@ from rejoinder.contract.settings import Settings
 from rejoinder.observe.logs import get_logger
 from rejoinder.observe.metrics import metrics
 from rejoinder.observe.tracing import span, stored_context
-from rejoinder.runs.driver import Driver, patiently, public_error, stored_error
+from rejoinder.runs.agent import Agent, Conductor, Listener
+from rejoinder.runs.driver import Driver, code_of, goes_on, patiently, public_error, stored_error
 from rejoinder.runs.manifest import Registry
+from rejoinder.runs.nested import NestedCalls
 from rejoinder.runs.outcome import RunResult
 from rejoinder.runs.tools import Tool
 from rejoinder.store import signals as s
+from rejoinder.store.nested import Nested
 from rejoinder.store.processes import ThisProcess
-from rejoinder.store.runs import Run, Runs, RunState
+from rejoinder.store.runs import Claim, Run, Runs, RunState
 from rejoinder.store.signals import Signals
 
 log = get_logger("runs")
@@ -42,6 +46,8 @@ class RunService:
         signals: Signals,
         process: ThisProcess,
         settings: Settings,
+        conductor: Conductor | None = None,
+        nested: Nested | None = None,
     ) -> None:
         self._runs = runs
         self._asks = asks
@@ -50,6 +56,11 @@ class RunService:
         self._process = process
         self._settings = settings
         self._driver = Driver(runs, asks, signals, settings)
+        self._conductor = conductor
+        if nested is not None:
+            self._driver.nested = NestedCalls(
+                self._driver, runs, nested, asks, registry, signals, settings, conductor
+            )
         self._ends: list[tuple[UUID, int, RunState, dict[str, Any] | None]] = []
         self._wake = asyncio.Event()
         self._writer: asyncio.Task[None] | None = None
@@ -76,11 +87,14 @@ class RunService:
         traceparent: str | None = None,
         run_id: UUID | None = None,
         keep_result: bool = False,
+        claimed: bool = False,
+        listen: Listener | None = None,
     ) -> RunResult:
         """Run a tool here and wait for it. Cancelling withdraws what it asks.
 
         ``run_id`` is the run's id where the caller must know it before the end; ``keep_result`` stores the result of
-        a run that asked, for a caller that may have gone away by then.
+        a run that asked, for a caller that may have gone away by then; ``claimed``: ``claim`` has recorded it already, and who else follows it hears
+        what it asks. ``listen`` is told what an agent does.
         Raises ToolNotFoundError, ToolArgumentError, ToolFailedError, and what ``ask`` raises."""
         tool = self.registry.get(tool_name)
         given = tool.check_arguments(arguments)
@@ -94,7 +108,9 @@ class RunService:
                 tool=tool.name,
                 identity=by,
                 owner_process=self._process.id,
-                new_run={
+                new_run=None
+                if claimed
+                else {
                     "arguments": arguments,
                     "door": door,
                     "key_id": str(by.key_id) if by.key_id else None,
@@ -102,14 +118,18 @@ class RunService:
                     "trace": stored_context(),
                 },
                 cannot_park=why_not_park(tool),
+                followed=claimed,
             )
+            if isinstance(tool, Agent) and self._conductor is not None and not claimed:
+                await self._begin(tool, asker, arguments)
             state: RunState = "succeeded"
             error: dict[str, Any] | None = None
             value: Any = None
             parked = False
             try:
-                result = await self._driver.drive(tool, asker, arguments, lambda: tool.call(given))
-                parked = result.kind == "parked"
+                code = code_of(tool, given, self._conductor)
+                result = await self._driver.drive(tool, asker, arguments, code, listen=listen)
+                parked = result.parked
                 value = result.result
                 return result
             except asyncio.CancelledError:
@@ -134,6 +154,40 @@ class RunService:
                 else:
                     self._ends.append((run_id, asker.epoch, state, error))
                     self._wake.set()
+
+    async def claim(
+        self,
+        tool_name: str,
+        arguments: dict[str, Any],
+        *,
+        by: Identity,
+        door: str,
+        digest: bytes,
+        run_id: UUID,
+        keep: timedelta,
+        tell_loss: timedelta,
+        traceparent: str | None = None,
+    ) -> Claim:
+        """Record a run for ``call(claimed=True)`` to drive, or find the one that this call is already; see
+        ``Runs.claim``. Raises ToolNotFoundError, ToolArgumentError and NotReadyError; nothing has begun then, or, where
+        the connection broke in the middle, the same ``run_id`` finds it."""
+        tool = self.registry.get(tool_name)
+        tool.check_arguments(arguments)
+        return await self._runs.claim(
+            digest,
+            run_id,
+            tool=tool.name,
+            arguments=arguments,
+            door=door,
+            identity=by.name,
+            key_id=by.key_id,
+            owner=self._process.id,
+            idempotent=tool.idempotent and goes_on(tool, self._conductor),
+            checkpointed=isinstance(tool, Agent) and goes_on(tool, self._conductor),
+            trace=traceparent,
+            keep=keep,
+            tell_loss=tell_loss,
+        )
 
     async def start_background(
         self,
@@ -161,11 +215,29 @@ class RunService:
                 door=BACKGROUND_DOOR,
                 identity=by.name,
                 key_id=by.key_id,
-                idempotent=tool.idempotent,
+                idempotent=tool.idempotent and goes_on(tool, self._conductor),
                 trace=stored_context(),
+                checkpointed=isinstance(tool, Agent) and goes_on(tool, self._conductor),
             )
         self._signals.tell(s.STARTS, s.EVENTS)
         return run_id
+
+    async def _begin(self, agent: Agent, asker: Asker, arguments: dict[str, Any]) -> None:
+        """Record an agent's run before its code begins: what it does is written under it, step by step."""
+        assert asker.new_run is not None
+        new = asker.new_run
+        await self._runs.begin(
+            asker.run_id,
+            self._process.id,
+            tool=agent.name,
+            arguments=arguments,
+            door=new["door"],
+            identity=asker.identity.name,
+            key_id=asker.identity.key_id,
+            idempotent=goes_on(agent, self._conductor),
+            trace=new["trace"],
+        )
+        asker.new_run = None
 
     async def get(self, run_id: UUID, *, by: Identity) -> Run:
         """Raises RunNotFoundError, and ForbiddenError where a restricted identity asks for another's run."""
@@ -261,6 +333,8 @@ class RunService:
 
 def why_not_park(tool: Tool) -> str | None:
     """Why a run of this tool cannot be parked, or None."""
+    if isinstance(tool, Agent):
+        return f"the code of the agent {tool.name} cannot park by itself; ask in one of its tools"
     if tool.continuation_function is None:
         return f'{tool.name} has no continuation to go on with; give it one, or ask with mode="sync"'
     return None

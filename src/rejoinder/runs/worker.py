@@ -20,7 +20,7 @@ from rejoinder.contract.settings import Settings
 from rejoinder.observe.logs import get_logger
 from rejoinder.runs.jobs import Jobs, Later
 from rejoinder.store.database import AWAY, Database
-from rejoinder.store.queue import RESUME, START, job_channel, queue_queries
+from rejoinder.store.queue import CHAIN, RESUME, START, job_channel, queue_queries
 from rejoinder.store.signals import Signals
 
 log = get_logger("worker")
@@ -72,12 +72,18 @@ class Worker:
         self._settings = settings
         self._driver = QueueDriver(database, signals)
         self._resumes = self._manager(RESUME, jobs.resume)
+        self._entrypoint(self._resumes, CHAIN, jobs.settle)
         self._starts = self._manager(START, jobs.run)
         self._tasks: list[asyncio.Task[None]] = []
 
     def _manager(self, kind: str, act: Callable[[UUID, int], Awaitable[None]]) -> QueueManager:
         manager = QueueManager(queue_queries(self._driver, kind), channel=Channel(job_channel(kind)))
+        self._entrypoint(manager, kind, act)
+        return manager
 
+    def _entrypoint(
+        self, manager: QueueManager, kind: str, act: Callable[[UUID, int], Awaitable[None]]
+    ) -> None:
         async def handle(job: Job) -> None:
             assert job.payload is not None
             try:
@@ -92,7 +98,6 @@ class Worker:
                 raise RetryRequested(timedelta(seconds=30), type(error).__name__) from None
 
         manager.entrypoint(kind, on_failure="hold")(handle)
-        return manager
 
     def start(self) -> None:
         starts = max(2 * BATCH, self._settings.tai_tool_runs_max_concurrent_runs)

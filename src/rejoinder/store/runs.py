@@ -64,6 +64,15 @@ class Run:
         return item
 
 
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """``lost_run`` is an earlier run of the same call that ended with its process a short while ago."""
+
+    status: Literal["claimed", "joined", "fenced"]
+    run_id: UUID
+    lost_run: UUID | None
+
+
 class Runs:
     def __init__(self, database: Database) -> None:
         self._db = database
@@ -101,12 +110,31 @@ class Runs:
         key_id: UUID | None,
         idempotent: bool,
         trace: str | None,
+        checkpointed: bool = False,
     ) -> datetime:
-        """Record a background run and its job, together."""
+        """Record a background run and its job, together. ``checkpointed``: its questions outlive its workers."""
         at: datetime = await self._db.value(
-            _sql.start, identifier, tool, arguments, door, identity, key_id, idempotent, trace
+            _sql.start, identifier, tool, arguments, door, identity, key_id, idempotent, trace, checkpointed
         )
         return at
+
+    async def begin(
+        self,
+        identifier: UUID,
+        process: UUID,
+        *,
+        tool: str,
+        arguments: dict[str, Any],
+        door: str,
+        identity: str,
+        key_id: UUID | None,
+        idempotent: bool,
+        trace: str | None,
+    ) -> None:
+        """Record a checkpointed run that this process drives itself, in epoch 1. Repeated, it finds itself done."""
+        await self._db.execute(
+            _sql.begin, identifier, tool, arguments, door, identity, key_id, idempotent, trace, process
+        )
 
     async def enter(
         self,
@@ -179,3 +207,45 @@ class Runs:
         return int(dropped.rsplit(" ", 1)[-1]) + int(
             await self._db.value(_sql.prune, timedelta(seconds=rows))
         )
+
+    async def claim(
+        self,
+        digest: bytes,
+        identifier: UUID,
+        *,
+        tool: str,
+        arguments: dict[str, Any],
+        door: str,
+        identity: str,
+        key_id: UUID | None,
+        owner: UUID,
+        idempotent: bool,
+        checkpointed: bool,
+        trace: str | None,
+        keep: timedelta,
+        tell_loss: timedelta,
+    ) -> Claim:
+        """Record a run that this process drives in epoch 1, or find the one that this call, known by its digest, is
+        already: going, or ended less than ``keep`` ago and not told. The same identifier twice is one claim."""
+        row = await self._db.row(
+            _sql.claim,
+            digest,
+            identifier,
+            tool,
+            arguments,
+            door,
+            identity,
+            key_id,
+            owner,
+            idempotent,
+            checkpointed,
+            trace,
+            keep,
+            tell_loss,
+        )
+        assert row is not None
+        return Claim(row["status"], row["run_id"], row["lost_run"])
+
+    async def told(self, identifier: UUID) -> None:
+        """The run's end was told to the caller that had claimed it."""
+        await self._db.execute(_sql.told, identifier)

@@ -23,10 +23,13 @@ SELECT {columns} FROM (
  ORDER BY created_at DESC, id LIMIT 1;
 
 -- name: start
-SELECT rejoinder.start_run_v1($1, $2, $3, $4, $5, $6, $7, $8);
+SELECT rejoinder.start_run_v2($1, $2, $3, $4, $5, $6, $7, $8, $9);
+
+-- name: begin
+SELECT rejoinder.begin_run_v1($1, $2, $3, $4, $5, $6, $7, $8, $9);
 
 -- name: enter
-SELECT status, epoch FROM rejoinder.enter_run_v1($1, $2, $3, $4, $5, $6);
+SELECT status, epoch FROM rejoinder.enter_run_v2($1, $2, $3, $4, $5, $6);
 
 -- name: seal
 SELECT status, resumes FROM rejoinder.seal_park_v1($1, $2, $3);
@@ -38,7 +41,7 @@ SELECT status, withdrawn FROM rejoinder.finish_run_v1($1, $2, $3, $4, $5, $6);
 SELECT rejoinder.finish_runs_v1($1, $2, $3, $4);
 
 -- name: release
-SELECT rejoinder.release_run_v1($1, $2, $3);
+SELECT rejoinder.release_run_v2($1, $2, $3);
 
 -- name: retry
 SELECT rejoinder.retry_run_v1($1, $2);
@@ -74,3 +77,10 @@ WITH old AS (
     DELETE FROM rejoinder.park p USING old WHERE p.run_id = old.id
 )
 SELECT count(*) FROM old;
+
+-- name: claim
+SELECT status, run_id, lost_run FROM rejoinder.claim_call_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13);
+
+-- name: told
+-- The end of a call was told to its caller: the same call now means a new run.
+UPDATE rejoinder.run SET call_digest = NULL WHERE id = $1 AND call_digest IS NOT NULL AND state NOT IN ('running', 'parked');

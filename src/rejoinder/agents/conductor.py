@@ -1,0 +1,152 @@
+"""Carries agents' runs on: from the beginning or from a checkpoint, until they end or wait for people.
+
+Light to import: LangGraph is loaded when the first agent is driven.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from uuid import UUID, uuid4
+
+from rejoinder.agents.checkpoints import Checkpoints
+from rejoinder.agents.steps import Drive
+from rejoinder.contract import pause
+from rejoinder.contract.answers import SUSPENDED_KEY
+from rejoinder.contract.errors import RunTerminalFailed, SuspensionError
+from rejoinder.contract.settings import Settings
+from rejoinder.observe.logs import get_logger
+from rejoinder.runs.agent import Agent
+from rejoinder.runs.context import RunContext, current_run
+from rejoinder.runs.outcome import Parked
+from rejoinder.store.database import Database
+from rejoinder.store.questions import Questions
+from rejoinder.store.steps import Steps
+
+log = get_logger("agents")
+
+
+class Agents:
+    """Drives agents in this process; one for all of them."""
+
+    def __init__(self, database: Database, questions: Questions, settings: Settings) -> None:
+        self._steps = Steps(database)
+        self._questions = questions
+        self._settings = settings
+        self._checkpoints = Checkpoints(settings)
+        self._graphs: dict[str, tuple[Agent, Any]] = {}
+        self._building = asyncio.Lock()
+
+    @property
+    def durable(self) -> bool:
+        return self._checkpoints.durable
+
+    async def stop(self) -> None:
+        await self._checkpoints.close()
+
+    async def drive(self, agent: Agent, arguments: dict[str, Any]) -> Parked | Any:
+        """Raises what the agent's code raised, and what ended a step for the whole run (see ``Drive.fatal``)."""
+        context = current_run()
+        asker = context.asker
+        graph = await self._graph(agent)
+        park_id, asker.ordinal = await self._steps.standing(asker.run_id)
+        asker.park_id = park_id or uuid4()
+        drive = Drive(
+            self._steps,
+            self._questions,
+            context,
+            horizon=self._checkpoints.horizon,
+            cannot_park=self._checkpoints.why_not_park,
+        )
+        from rejoinder.agents.bridge import driving
+
+        token = driving.set(drive)
+        try:
+            return await self._carry_on(agent, graph, drive, context, arguments)
+        finally:
+            driving.reset(token)
+            await drive.stop()
+
+    async def _carry_on(
+        self, agent: Agent, graph: Any, drive: Drive, context: RunContext, arguments: dict[str, Any]
+    ) -> Parked | Any:
+        from rejoinder.agents import playing
+
+        config: dict[str, Any] = {"configurable": {"thread_id": str(drive.run_id)}}
+        config["recursion_limit"] = agent.recursion_limit or self._settings.tai_agents_default_recursion_limit
+        begin, ended = playing.opening(arguments), None
+        if graph.checkpointer:
+            state = await graph.aget_state(config)
+            if state.created_at is not None and not state.next:
+                return playing.result(state.values)
+            if state.created_at is not None:
+                begin = await self._resumption(state.interrupts)
+        try:
+            ended = await playing.play(
+                graph, begin, config, durable=bool(graph.checkpointer), listen=context.listen
+            )
+        except Exception:
+            await drive.settle()
+            # Where a step ended the run, what the graph made of it does not matter.
+            if drive.fatal is not None:
+                raise drive.fatal from None
+            raise
+        await drive.settle()
+        if drive.fatal is not None:
+            raise drive.fatal
+        await pause.here("agent.stopped")
+        return self._settled(agent, drive, ended)
+
+    async def _resumption(self, interrupts: Any) -> Any:
+        """What wakes the places that wait: every answer in one map, for those alone whose questions are all closed."""
+        from langgraph.types import Command
+
+        asked = {one.id: _questions_of(one.value) for one in interrupts}
+        found = await self._questions.by_ids([q for ids in asked.values() for q in ids])
+        woken = {
+            place: [str(q) for q in ids]
+            for place, ids in asked.items()
+            if ids and all(q in found and found[q].state != "pending" for q in ids)
+        }
+        return Command(resume=woken) if woken else None
+
+    def _settled(self, agent: Agent, drive: Drive, ended: Any) -> Parked | Any:
+        from rejoinder.agents import playing
+
+        foreign = [one for one in ended.interrupts if not _questions_of(one.value)]
+        if foreign:
+            raise RunTerminalFailed(
+                f"the agent {agent.name} stopped at an interrupt of its own graph, which nobody can answer; "
+                "ask with a tool instead"
+            )
+        waiting = {one.interaction_id: one for asked in drive.waiting.values() for one in asked}
+        if not waiting:
+            return playing.result(ended.values)
+        if not ended.interrupts:
+            raise SuspensionError(
+                f"the agent {agent.name} went on although one of its tools waits for an answer"
+            )
+        return Parked(tuple(waiting.values()))
+
+    async def _graph(self, agent: Agent) -> Any:
+        known = self._graphs.get(agent.name)
+        if known is not None and known[0] is agent:
+            return known[1]
+        async with self._building:
+            saver = await self._checkpoints.open()
+            # In a thread: the first one loads the libraries, which takes a second or two.
+            graph = await asyncio.to_thread(_build, agent, saver)
+            self._graphs[agent.name] = agent, graph
+            return graph
+
+
+def _build(agent: Agent, saver: Any) -> Any:
+    from rejoinder.agents.graphs import build
+
+    return build(agent, saver)
+
+
+def _questions_of(value: Any) -> list[UUID]:
+    """The questions that an interrupt of ours waits for; empty where it is not ours."""
+    named = value.get(SUSPENDED_KEY) if isinstance(value, dict) else None
+    return [UUID(one) for one in named] if isinstance(named, list) else []

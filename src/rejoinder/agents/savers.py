@@ -1,0 +1,95 @@
+"""LangGraph's checkpointers behind our fence. Imports LangGraph, so it is imported only where an agent is driven."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import psycopg
+from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+from psycopg.rows import DictRow, dict_row
+from psycopg_pool import AsyncConnectionPool
+
+from rejoinder.agents.bridge import current_drive
+from rejoinder.contract.errors import LeaseLostError, NotReadyError
+from rejoinder.store.sql import sql
+
+_sql = sql("checkpoints")
+FENCED = "RJ001"
+
+Pool = AsyncConnectionPool[psycopg.AsyncConnection[DictRow]]
+
+
+class FencedPostgresSaver(AsyncPostgresSaver):
+    """Checkpoints in our database, in a schema of their own. A worker that no longer drives the run writes nothing: the
+    run's epoch is held in the very transaction that writes."""
+
+    def __init__(self, pool: Pool) -> None:
+        super().__init__(pool)
+        self._pool = pool
+
+    @asynccontextmanager
+    async def _cursor(self, *, pipeline: bool = False) -> AsyncIterator[psycopg.AsyncCursor[DictRow]]:
+        # Not the library's own: it lets one caller at a time through, however many connections there are.
+        try:
+            async with self._pool.connection() as connection:
+                if not pipeline:
+                    async with connection.cursor(binary=True, row_factory=dict_row) as cursor:
+                        yield cursor
+                    return
+                drive = current_drive()
+                async with (
+                    connection.pipeline(),
+                    connection.transaction(),
+                    connection.cursor(binary=True, row_factory=dict_row) as cursor,
+                ):
+                    await cursor.execute(_sql.hold, (drive.run_id, drive.epoch))
+                    yield cursor
+        except psycopg.Error as error:
+            if error.sqlstate == FENCED:
+                raise LeaseLostError(
+                    "another worker drives this run now; its checkpoint was not written"
+                ) from None
+            if isinstance(error, psycopg.OperationalError):
+                raise NotReadyError(f"the database does not answer ({type(error).__name__})") from error
+            raise
+
+
+async def open_postgres(url: str, *, size: int) -> FencedPostgresSaver:
+    """A saver on a pool of its own; its tables are made and upgraded first, by one process at a time."""
+    pool: Pool = AsyncConnectionPool(
+        url,
+        min_size=1,
+        max_size=size,
+        open=False,
+        timeout=30,
+        kwargs={
+            "autocommit": True,
+            "prepare_threshold": 0,
+            "row_factory": dict_row,
+            "options": f"-c search_path={_SCHEMA}",
+            "application_name": "rejoinder-checkpoints",
+        },
+        name="rejoinder.checkpoints",
+    )
+    try:
+        await pool.open(wait=True, timeout=30)
+    except Exception:
+        await pool.close()
+        raise
+    saver = FencedPostgresSaver(pool)
+    async with pool.connection() as connection:
+        await connection.execute(_sql.lock)
+        try:
+            await saver.setup()
+        finally:
+            await connection.execute(_sql.unlock)
+    return saver
+
+
+_SCHEMA = "rejoinder_checkpoints"
+
+
+async def close_postgres(saver: Any) -> None:
+    await saver._pool.close()

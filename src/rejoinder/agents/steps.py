@@ -1,0 +1,346 @@
+"""An agent's calls of tools as steps: each begun once, asked once, done once, whoever carries its run on.
+
+LangGraph plays a node's code again from its beginning when its run is resumed, and again for each sibling that is still
+waiting. So a call never depends on being played once: it is a row, found by the run, the place in the graph, the call's
+id and its arguments. What was done is read from there; what was asked waits there for its answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID, uuid4, uuid5
+
+from rejoinder.asks.horizon import Horizon
+from rejoinder.asks.service import Asker
+from rejoinder.contract import pause
+from rejoinder.contract.answers import AskAnswer, SuspendedInteraction, expiry_marker
+from rejoinder.contract.errors import (
+    LeaseLostError,
+    NotReadyError,
+    ParkRunTakenDownError,
+    RejoinderError,
+    RunInterruptedError,
+    RunTerminalFailed,
+    SuspensionError,
+)
+from rejoinder.contract.questions import Question
+from rejoinder.runs.context import RunContext, entering, leaving
+from rejoinder.runs.driver import EscapedError, patiently, public_error
+from rejoinder.runs.tools import Tool, suspensions, to_json
+from rejoinder.store.questions import Questions
+from rejoinder.store.steps import Step, Steps
+
+#: What ends the whole run, or leaves it to another attempt. Everything else is the model's to know.
+FATAL = (
+    LeaseLostError,
+    NotReadyError,
+    ParkRunTakenDownError,
+    RunInterruptedError,
+    RunTerminalFailed,
+    SuspensionError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a call came to: its result, or the sentence that the model is told of an error."""
+
+    value: Any
+    failed: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        return {"error": self.value} if self.failed else {"result": self.value}
+
+    @classmethod
+    def of_json(cls, kept: dict[str, Any]) -> Outcome:
+        return cls(kept["error"], failed=True) if "error" in kept else cls(kept.get("result"))
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The call waits for the answers of these questions."""
+
+    questions: tuple[SuspendedInteraction, ...]
+
+
+class Drive:
+    """The steps of one run while this process carries it on. ``waiting`` are those that wait for people, by step;
+    ``fatal`` is what ends the drive, also where the graph's own code hid it."""
+
+    def __init__(
+        self,
+        steps: Steps,
+        questions: Questions,
+        context: RunContext,
+        *,
+        horizon: Horizon | None,
+        cannot_park: str | None,
+    ) -> None:
+        self._steps = steps
+        self._questions = questions
+        self._context = context
+        self._horizon = horizon
+        self._cannot_park = cannot_park
+        self._tasks: dict[UUID, asyncio.Task[Outcome | Waiting]] = {}
+        self.waiting: dict[UUID, tuple[SuspendedInteraction, ...]] = {}
+        self.fatal: BaseException | None = None
+
+    @property
+    def run_id(self) -> UUID:
+        return self._context.run_id
+
+    @property
+    def epoch(self) -> int:
+        return self._context.asker.epoch
+
+    async def call(
+        self, tool: Tool, arguments: dict[str, Any], place: str, call_id: str | None
+    ) -> Outcome | Waiting:
+        """One call of a tool. ``place`` is where in the graph it is made; with the call's id it names the step. A call
+        without an id, made by code and not by a model's message, could not be found again, so it may not park.
+
+        The step is a task of the drive: a sibling's failure, which cancels this caller, does not tear an effect in two.
+        """
+        if self.fatal is not None:
+            raise self.fatal
+        cannot_park = self._cannot_park
+        if call_id is None:
+            identifier = uuid4()
+            cannot_park = cannot_park or f"{tool.name} was called without a tool call's id, so it cannot park"
+        else:
+            identifier = uuid5(self.run_id, _key(place, call_id, tool.name, arguments))
+        task = self._tasks.get(identifier)
+        if task is None or task.done():
+            task = asyncio.create_task(
+                self._take(identifier, tool, arguments, cannot_park), name=f"step.{tool.name}"
+            )
+            self._tasks[identifier] = task
+        return await asyncio.shield(task)
+
+    async def settle(self) -> None:
+        """Until every step that was begun has come to something."""
+        try:
+            while going := [task for task in self._tasks.values() if not task.done()]:
+                await asyncio.wait(going)
+        except asyncio.CancelledError:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Cancel what is under way: the process stops, or the caller has gone."""
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def _take(
+        self, identifier: UUID, tool: Tool, arguments: dict[str, Any], cannot_park: str | None
+    ) -> Outcome | Waiting:
+        try:
+            return await self._do(identifier, tool, arguments, cannot_park)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            self.fatal = self.fatal or error
+            raise
+
+    async def _do(
+        self, identifier: UUID, tool: Tool, arguments: dict[str, Any], cannot_park: str | None
+    ) -> Outcome | Waiting:
+        step = await self._enter(identifier, tool, go_on=False)
+        if step.status == "asked":
+            questions = await self._questions_of(step)
+            if any(one.state == "pending" for one in questions):
+                return self._wait(
+                    identifier, tool, [SuspendedInteraction(q.id, q.timeout_at, tool.name) for q in questions]
+                )
+            step = await self._enter(identifier, tool, go_on=True)
+        self.waiting.pop(identifier, None)
+        if step.status == "done":
+            return Outcome.of_json(step.outcome)
+        await pause.here("step.entered")
+        asker = self._asker(identifier, step, cannot_park)
+        try:
+            result = await self._run(step, tool, arguments, asker)
+        except FATAL:
+            raise
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            if asker.suspended:
+                raise SuspensionError(
+                    f'{tool.name} asked with mode="async" and then failed: {_told(error, self.run_id)}'
+                ) from error
+            result = Outcome(_told(error, self.run_id), failed=True)
+        await pause.here("step.returned")
+        return await self._record(identifier, step, tool, asker, result)
+
+    async def _enter(self, identifier: UUID, tool: Tool, *, go_on: bool) -> Step:
+        step = await patiently(
+            lambda: self._steps.enter(
+                identifier, self.run_id, self.epoch, tool.name, repeatable=tool.idempotent, go_on=go_on
+            )
+        )
+        if step.status == "fenced":
+            raise LeaseLostError("this run has ended, or another worker drives it now")
+        if step.status == "interrupted":
+            raise RunInterruptedError(
+                f"a worker died while {tool.name} ran, and that tool is not marked idempotent, so it was not run "
+                "again. Look what it had done; a retry of the run runs it again"
+            )
+        return step
+
+    def _asker(self, identifier: UUID, step: Step, cannot_park: str | None) -> Asker:
+        run = self._context.asker
+        return Asker(
+            run_id=run.run_id,
+            epoch=run.epoch,
+            tool=run.tool,
+            identity=run.identity,
+            owner_process=run.owner_process,
+            new_run=None,
+            cannot_park=cannot_park,
+            name_question=_names(identifier, step.round),
+            horizon=self._horizon,
+            ordinal=run.ordinal,
+            park_id=run.park_id,
+            writing=run.writing,
+        )
+
+    async def _run(self, step: Step, tool: Tool, arguments: dict[str, Any], asker: Asker) -> Any:
+        """The tool's own code, or with answers its continuation; raises what it raises."""
+        questions = await self._questions_of(step) if step.round else []
+        token = entering(
+            replace(
+                self._context,
+                tool=tool.name,
+                arguments=arguments,
+                asker=asker,
+                attempt=step.starts,
+                listen=None,
+            )
+        )
+        try:
+            if not questions:
+                return await tool.call(tool.check_arguments(arguments))
+            return await _go_on(tool, arguments, questions, self.run_id, step.starts)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling() > 0:
+                raise
+            raise EscapedError() from error
+        except (Exception, GeneratorExit):
+            raise
+        except BaseException as error:
+            # Such as sys.exit(): it would end this process and every other run in it.
+            raise EscapedError() from error
+        finally:
+            asker.over = True
+            run = self._context.asker
+            run.ordinal = max(run.ordinal, asker.ordinal)
+            leaving(token)
+
+    async def _record(
+        self, identifier: UUID, step: Step, tool: Tool, asker: Asker, result: Any
+    ) -> Outcome | Waiting:
+        asked = _asked(tool, asker, result)
+        if asked:
+            questions = [one.interaction_id for one in asked]
+            written = await patiently(
+                lambda: self._steps.record_asked(
+                    identifier, self.run_id, self.epoch, step.round + 1, questions
+                )
+            )
+        else:
+            outcome = result if isinstance(result, Outcome) else _outcome(result, self.run_id)
+            written = await patiently(
+                lambda: self._steps.record_done(
+                    identifier, self.run_id, self.epoch, step.round, step.question_ids, outcome.as_json()
+                )
+            )
+        if not written:
+            raise LeaseLostError("another worker drives this run now; what this one did was not recorded")
+        await pause.here("step.recorded")
+        return self._wait(identifier, tool, asked) if asked else outcome
+
+    def _wait(self, identifier: UUID, tool: Tool, asked: list[SuspendedInteraction]) -> Waiting:
+        self.waiting[identifier] = tuple(asked)
+        return Waiting(tuple(asked))
+
+    async def _questions_of(self, step: Step) -> list[Question]:
+        found = await patiently(lambda: self._questions.by_ids(step.question_ids))
+        missing = [one for one in step.question_ids if one not in found]
+        if missing:
+            raise RunTerminalFailed("a question that this run waited for is no longer kept")
+        return [found[one] for one in step.question_ids]
+
+
+async def _go_on(
+    tool: Tool, arguments: dict[str, Any], questions: list[Question], run_id: UUID, attempt: int
+) -> Any:
+    withdrawn = [q for q in questions if q.state not in ("answered", "expired")]
+    if withdrawn:
+        return Outcome(
+            "The question was withdrawn before anybody answered. No consent was given.", failed=True
+        )
+    answers = {q.id: AskAnswer(q.answer if q.state == "answered" else expiry_marker()) for q in questions}
+    first = questions[0].id
+    if tool.continuation_function is None:
+        given = list(answers.values())
+        return given[0] if len(given) == 1 else given
+    return await tool.go_on(
+        {
+            "interaction_id": first,
+            "ask_result": answers[first],
+            "answers": answers,
+            "arguments": tool.with_defaults(arguments),
+            "run_id": run_id,
+            "attempt": attempt,
+        }
+    )
+
+
+def _asked(tool: Tool, asker: Asker, result: Any) -> list[SuspendedInteraction]:
+    """The questions that the call parks on; empty where it is done. Raises SuspensionError where it did neither."""
+    mine = {one.interaction_id for one in asker.suspended}
+    parked = suspensions(result)
+    if parked is None:
+        if mine:
+            raise SuspensionError(
+                f'{tool.name} asked with mode="async" and then returned something else; return what ask returned'
+            )
+        return []
+    if {one.interaction_id for one in parked} != mine:
+        raise SuspensionError(
+            f'{tool.name} must return every question that it asked with mode="async" in this call, and no other'
+        )
+    if len(mine) > 1 and tool.continuation_function is not None and not tool.takes_several_answers:
+        raise SuspensionError(
+            f"{tool.name} parks on several questions, so its continuation must take answers"
+        )
+    return parked
+
+
+def _outcome(result: Any, run_id: UUID) -> Outcome:
+    try:
+        return Outcome(to_json(result))
+    except RejoinderError as error:
+        return Outcome(_told(error, run_id), failed=True)
+
+
+def _told(error: BaseException, run_id: UUID) -> str:
+    return public_error(error, run_id).message
+
+
+def _key(place: str, call_id: str, tool: str, arguments: dict[str, Any]) -> str:
+    # Not by the call's id alone: some models count their calls anew in every turn.
+    return json.dumps([place, call_id, tool, arguments], sort_keys=True, ensure_ascii=True, default=str)
+
+
+def _names(step: UUID, round_: int) -> Callable[[], UUID]:
+    """Ids for what a step asks, in the order it asks: the same ones when its code is played again."""
+    numbers = iter(range(2**31))
+    return lambda: uuid5(step, f"{round_}.{next(numbers)}")

@@ -1,0 +1,143 @@
+"""The manifest's ``agents``: what each one is made of. See ``docs/reference/manifest.md``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any, get_args
+
+from rejoinder.contract.errors import ConfigurationError
+from rejoinder.runs.agent import Agent, Kind, ModelSpec, Subagent
+from rejoinder.runs.tools import Tool
+
+KEYS = {
+    "name",
+    "title",
+    "description",
+    "graph",
+    "kind",
+    "model",
+    "instructions",
+    "tools",
+    "subagents",
+    "recursion_limit",
+}
+SUBAGENT_KEYS = {"name", "description", "instructions", "tools", "model"}
+MODEL_KEYS = {"name", "base_url_env", "api_key_env", "options"}
+
+
+class Reader:
+    """Reads one manifest's agents. ``fail`` makes the error of a place, ``load`` a module by its name."""
+
+    def __init__(
+        self,
+        tools: Callable[[str], Tool | None],
+        fail: Callable[[str], ConfigurationError],
+        load: Callable[[str, str], ModuleType],
+    ) -> None:
+        self._tools = tools
+        self._fail = fail
+        self._load = load
+
+    def agent(self, where: str, entry: Any) -> Agent:
+        """Raises ConfigurationError naming the key."""
+        self._keys(where, entry, KEYS)
+        graph = self._graph(where, entry.get("graph"))
+        model = self._model(f"{where}.model", entry.get("model"))
+        if graph is None and model is None:
+            raise self._fail(f"{where} needs a model, or a graph of your own")
+        kind = entry.get("kind", "simple")
+        if kind not in get_args(Kind):
+            raise self._fail(f"{where}.kind must be one of {', '.join(get_args(Kind))}")
+        subagents = self._list(f"{where}.subagents", entry.get("subagents"))
+        if graph is not None and (subagents or "kind" in entry or "instructions" in entry):
+            raise self._fail(f"{where}: a graph of your own takes no kind, instructions or subagents")
+        limit = entry.get("recursion_limit")
+        if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
+            raise self._fail(f"{where}.recursion_limit must be a whole number above zero")
+        return Agent(
+            self._text(where, entry, "name", needed=True),
+            title=self._text(where, entry, "title") or None,
+            description=self._text(where, entry, "description"),
+            model=model,
+            instructions=self._text(where, entry, "instructions"),
+            tools=self._named(f"{where}.tools", entry.get("tools")),
+            subagents=tuple(
+                self._subagent(f"{where}.subagents[{i}]", one) for i, one in enumerate(subagents)
+            ),
+            graph=graph,
+            kind=kind,
+            recursion_limit=limit,
+        )
+
+    def _subagent(self, where: str, entry: Any) -> Subagent:
+        self._keys(where, entry, SUBAGENT_KEYS)
+        return Subagent(
+            self._text(where, entry, "name", needed=True),
+            self._text(where, entry, "description", needed=True),
+            self._text(where, entry, "instructions", needed=True),
+            self._named(f"{where}.tools", entry.get("tools")),
+            self._model(f"{where}.model", entry.get("model")),
+        )
+
+    def _graph(self, where: str, value: Any) -> Callable[..., Any] | None:
+        if value is None:
+            return None
+        module, _, attribute = value.rpartition(":") if isinstance(value, str) else ("", "", "")
+        if not module or not attribute:
+            raise self._fail(f"{where}.graph must name a function, such as ./graphs.py:build")
+        factory = getattr(self._load(where, module), attribute, None)
+        if not callable(factory):
+            raise self._fail(f"{where}.graph: {module} has no function named {attribute}")
+        return factory  # type: ignore[no-any-return]
+
+    def _model(self, where: str, value: Any) -> ModelSpec | None:
+        if value is None:
+            return None
+        if isinstance(value, str):
+            value = {"name": value}
+        self._keys(where, value, MODEL_KEYS)
+        options = value.get("options") or {}
+        if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
+            raise self._fail(f"{where}.options must hold keys, such as temperature:")
+        if secret := sorted(set(options) & {"api_key", "openai_api_key"}):
+            raise self._fail(f"{where}.options holds {secret[0]}; name a variable in api_key_env instead")
+        return ModelSpec(
+            self._text(where, value, "name", needed=True),
+            self._text(where, value, "base_url_env") or None,
+            self._text(where, value, "api_key_env") or None,
+            dict(options),
+        )
+
+    def _named(self, where: str, value: Any) -> tuple[Tool, ...]:
+        found = []
+        for name in self._list(where, value):
+            one = self._tools(name) if isinstance(name, str) else None
+            if one is None:
+                raise self._fail(f"{where}: no entry of tools exposes {name}")
+            if isinstance(one, Agent):
+                raise self._fail(f"{where}: {name} is an agent; hand work to it as a subagent")
+            found.append(one)
+        return tuple(found)
+
+    def _list(self, where: str, value: Any) -> list[Any]:
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            raise self._fail(f"{where} must be a list")
+        return value
+
+    def _keys(self, where: str, entry: Any, known: set[str]) -> None:
+        if not isinstance(entry, Mapping):
+            raise self._fail(f"{where} must hold keys, such as name:")
+        for key in entry:
+            if key not in known:
+                raise self._fail(f"{where} has a key that is not known: {key}")
+
+    def _text(self, where: str, entry: Mapping[str, Any], key: str, *, needed: bool = False) -> str:
+        value = entry.get(key)
+        if value is None and not needed:
+            return ""
+        if not isinstance(value, str) or (needed and not value.strip()):
+            raise self._fail(f"{where}.{key} must be text" + (" and not empty" if needed else ""))
+        return value
