@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rejoinder.contract.answers import AskAnswer as AskAnswer
+    from rejoinder.contract.answers import CallerAsk as CallerAsk
     from rejoinder.contract.answers import ReplyTo as ReplyTo
     from rejoinder.contract.answers import SecretValue as SecretValue
     from rejoinder.contract.answers import SuspendedInteraction as SuspendedInteraction
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from rejoinder.runs.ask import ask_blocking as ask_blocking
     from rejoinder.runs.context import current_run as current_run
     from rejoinder.runs.elicitation import Context as Context
+    from rejoinder.runs.nested import call_tool as call_tool
     from rejoinder.runs.tools import Tool as Tool
     from rejoinder.runs.tools import tool as tool
 
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 _PUBLIC = {
     "AcceptedElicitation": "rejoinder.contract.elicitation",
     "AskAnswer": "rejoinder.contract.answers",
+    "CallerAsk": "rejoinder.contract.answers",
     "AskArgumentError": "rejoinder.contract.errors",
     "CancelledElicitation": "rejoinder.contract.elicitation",
     "Context": "rejoinder.runs.elicitation",
@@ -60,6 +63,7 @@ _PUBLIC = {
     "Tool": "rejoinder.runs.tools",
     "ask": "rejoinder.runs.ask",
     "ask_blocking": "rejoinder.runs.ask",
+    "call_tool": "rejoinder.runs.nested",
     "current_run": "rejoinder.runs.context",
     "tool": "rejoinder.runs.tools",
 }

@@ -381,7 +381,16 @@ class Asks:
     async def get(self, identifier: UUID, *, by: Identity) -> Question:
         """One question for a page. Raises InteractionNotFoundError where ``by`` may not see it or it is forgotten."""
         found = await self._questions.for_answer(identifier, self._settings.interactions_idle_ttl_seconds)
-        if found is None or found.gone or not may_read(by, found.question):
+        if found is None or found.gone or found.question.to_kind != "user":
+            raise InteractionNotFoundError()
+        if not by.may_see(found.question.audience):
+            raise InteractionNotFoundError()
+        return found.question
+
+    async def get_asked(self, identifier: UUID, *, by: Identity) -> Question:
+        """What a run of this identity asked its caller. Raises InteractionNotFoundError."""
+        found = await self._questions.for_answer(identifier, self._settings.interactions_idle_ttl_seconds)
+        if found is None or found.gone or not may_resolve(by, found.question):
             raise InteractionNotFoundError()
         return found.question
 
@@ -518,10 +527,6 @@ class Asks:
 def may_resolve(by: Identity, question: Question) -> bool:
     """Whether this identity is the caller that is asked: runs act as the one who called them, all the way down."""
     return question.to_kind == "caller" and question.asked_by == by.name
-
-
-def may_read(by: Identity, question: Question) -> bool:
-    return by.may_see(question.audience) if question.to_kind == "user" else may_resolve(by, question)
 
 
 def digest_of(answer: Any) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rejoinder.contract.identity import GRANTS
-from rejoinder.contract.questions import FORMATS
+from rejoinder.contract.questions import CALLER_FORMATS, FORMATS
 
 Schema = dict[str, Any]
 
@@ -84,18 +84,30 @@ SCHEMAS: dict[str, Schema] = {
             "answered_by": TEXT,
             "closed_at": MOMENT,
             "answer": ANY,
+            "rule": TEXT,
+            "retry_in_place": TRUTH,
         },
         description="error is a sentence for people, code a stable word for programs. field names the part of the "
         "request that is wrong; errors has a sentence for each field of a form. id, on a 5xx, is in the server's log.",
     ),
     "ToolCall": record({"tool_name": TEXT}, {"arguments": OBJECT}),
     "RunResult": record(
-        {"kind": one_of(("result", "parked", "none")), "result": ANY},
-        description="result: what the tool returned. parked: the run waits for people, and result names the "
-        "questions. none: the tool returned nothing.",
+        {"kind": one_of(("result", "asks", "parked", "none")), "result": ANY},
+        description="result: what the tool returned. asks: the run waits for its caller, and result holds its run_id "
+        "and its asks. parked: the run waits for people, and result names the questions. none: the tool returned "
+        "nothing.",
     ),
+    "Resume": record({"answers": OBJECT}, {"wait_seconds": {"type": "number", "minimum": 0}}),
     "Answer": record({"answer": ANY}, description="Typed by the question's format."),
     "Answered": record({"interaction_id": ID, "status": {"const": "answered"}}),
+    "CallbackAnswered": {
+        "anyOf": [
+            record(
+                {"status": one_of(("answered", "already_answered", "already_seen"))}, {"interaction_id": ID}
+            ),
+            record({"canary": TEXT}),
+        ]
+    },
     "Cancelled": record({"interaction_id": ID, "status": {"const": "cancelled"}}),
     "Question": record(_QUESTION, _QUESTION_MORE),
     "QuestionDetail": record(
@@ -165,7 +177,27 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "RunStarted": record({"run_id": ID}),
     "RunChanged": record({"run_id": ID, "status": one_of(("queued", "discarded"))}),
-    "Run": record(_RUN | {"arguments": maybe(OBJECT), "result": ANY, "error": maybe(OBJECT)}),
+    "Run": record(
+        _RUN | {"arguments": maybe(OBJECT), "result": ANY, "error": maybe(OBJECT)},
+        {"asks": items(ref("CallerAsk"))},
+    ),
+    "CallerAsk": record(
+        {
+            "interaction_id": ID,
+            "run_id": ID,
+            "tool": TEXT,
+            "group_id": TEXT,
+            "question": maybe(TEXT),
+            "payload": ANY,
+            "answer_format": one_of(CALLER_FORMATS),
+            "format_payload": maybe(OBJECT),
+            "created_at": MOMENT,
+            "expiry_at": MOMENT,
+            "on_expiry": one_of(("kill", "resume")),
+        },
+        {"media": items(OBJECT)},
+        description="What a run asks whoever called it. question or payload is there, or both.",
+    ),
     "Runs": record({"items": items(record(_RUN))}),
     "Events": record(
         {

@@ -11,11 +11,12 @@ from uuid import UUID
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
+from rejoinder.contract.errors import BadInputError, VisitRequestError
 from rejoinder.contract.identity import Identity
-from rejoinder.doors.admission import Door, identity_of, needs
+from rejoinder.doors.admission import VIA, Door, identity_of, needs
 from rejoinder.doors.blocking import unless_gone
 from rejoinder.doors.bodies import LARGE, read_object, reply
-from rejoinder.doors.parameters import Words, run_id
+from rejoinder.doors.parameters import Words, maybe_uuid, run_id
 from rejoinder.doors.run_tool import KEYS, RUN_ID_HEADER, tool_and_arguments, traceparent
 from rejoinder.doors.schemas import body, gives
 from rejoinder.node import Node
@@ -23,6 +24,7 @@ from rejoinder.store import signals as s
 from rejoinder.store.runs import Run
 
 WAIT_CAP = 120.0
+VISIT_KEYS = frozenset(("answers", "wait_seconds"))
 #: A run that has come to one of these goes on only when somebody acts.
 SETTLED = frozenset(("parked", "succeeded", "failed", "lost", "cancelled"))
 
@@ -124,9 +126,10 @@ def router(node: Node) -> APIRouter:
         summary="Show one run",
     )
     async def show(request: Request) -> Response:
-        """Its status, arguments, result and error."""
+        """Its status, arguments, result and error; and, while it is parked, what it asks its caller."""
         identifier = run_id(request.path_params["run_id"])
-        return reply((await node.run_service.get(identifier, by=identity_of(request))).as_json())
+        standing = await node.visits.look(identifier, by=identity_of(request))
+        return reply(standing.run.as_json() | ({"asks": standing.asks()} if standing.questions else {}))
 
     @api.get(
         "/api/tool-runs/{run_id}/wait",
@@ -140,6 +143,25 @@ def router(node: Node) -> APIRouter:
         identifier = run_id(request.path_params["run_id"])
         waiting = watch.settled(identifier, identity_of(request), min(seconds, WAIT_CAP))
         return reply((await unless_gone(request.receive, waiting)).as_json())
+
+    @api.post(
+        "/api/tool-runs/{run_id}/resume",
+        openapi_extra=needs(
+            "write", refuses=(400, 404, 408, 409, 410, 413), **body("Resume"), **gives("RunResult")
+        ),
+        summary="Answer what a run asks its caller",
+    )
+    async def resume(request: Request) -> Response:
+        """``answers`` maps the ids of what the run asks (``kind`` ``asks`` of its call, or ``asks`` where it is shown)
+        to the answers. Waits until the run needs somebody again or has ended, at most ``wait_seconds`` (30, and at
+        most 120), and answers as running the tool does. Only the identity that called the run may."""
+        identifier = run_id(request.path_params["run_id"])
+        answers, seconds = _visit(await read_object(request.scope, request.receive, LARGE, keys=VISIT_KEYS))
+        coming = node.visits.resume(
+            identifier, answers, by=identity_of(request), via=VIA, seconds=min(seconds, WAIT_CAP)
+        )
+        result = await unless_gone(request.receive, coming)
+        return reply(result.as_json(), headers={RUN_ID_HEADER.decode(): str(identifier)})
 
     @api.post(
         "/api/tool-runs/{run_id}/retry",
@@ -164,6 +186,28 @@ def router(node: Node) -> APIRouter:
         return reply({"run_id": str(identifier), "status": "discarded"})
 
     return api
+
+
+def _visit(body: dict[str, Any]) -> tuple[dict[UUID, Any], float]:
+    given = body.get("answers")
+    if not isinstance(given, dict) or not given:
+        raise VisitRequestError(
+            "answers must map the id of what the run asks to the answer", rule="no-answer", field="answers"
+        )
+    answers: dict[UUID, Any] = {}
+    for text, value in given.items():
+        identifier = maybe_uuid(text)
+        if identifier is None:
+            raise VisitRequestError(
+                "answers has a key that is not an id of what the run asks",
+                rule="unknown-entry",
+                field="answers",
+            )
+        answers[identifier] = value
+    seconds = body.get("wait_seconds", 30)
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
+        raise BadInputError("wait_seconds must be a number of seconds, 0 or more", field="wait_seconds")
+    return answers, float(min(seconds, WAIT_CAP))
 
 
 def _tool(exposed: Any) -> dict[str, Any]:

@@ -116,5 +116,9 @@ class Nested:
         """What the caller of this run is asked, by it and by the runs that it waits for."""
         return [to_question(row) for row in await self._db.rows(_ASKS, run_id)]
 
+    async def is_above(self, run_id: UUID, other: UUID) -> bool:
+        """Whether ``other`` is this run or was called by it, however deep."""
+        return bool(await self._db.value(_sql.is_above, run_id, other))
+
     async def asks_of(self, identity: str, limit: int) -> list[Question]:
         return [to_question(row) for row in await self._db.rows(_ASKS_OF, identity, limit)]

@@ -13,6 +13,7 @@ from pydantic import Field
 from rejoinder.contract.answers import AskAnswer, SuspendedInteraction, expiry_marker
 from rejoinder.contract.errors import (
     BadInputError,
+    CallerAskError,
     ForbiddenError,
     InteractionClosedError,
     InteractionNotFoundError,
@@ -26,9 +27,13 @@ VIA = "tool"
 
 @tool(name="ask", title="Ask a person", idempotent=True)
 async def ask_tool(
-    question: Annotated[str, Field(description="What to ask; at most 8192 characters.")],
+    question: Annotated[
+        str | None,
+        Field(description="What to ask; at most 8192 characters. Only a caller may be given none."),
+    ] = None,
     answer_format: Annotated[
-        Literal["text", "confirm", "select", "form"], Field(description="What kind of answer is wanted.")
+        Literal["text", "confirm", "select", "form", "free"],
+        Field(description="What kind of answer is wanted; free is any JSON, from a caller only."),
     ] = "text",
     options: Annotated[
         list[str] | None, Field(description="The choices of a select; suggestions for a text.")
@@ -63,6 +68,13 @@ async def ask_tool(
     on_expiry: Annotated[
         Literal["kill", "resume"], Field(description="For mode async: what a lapse does to the run.")
     ] = "kill",
+    to: Annotated[
+        Literal["user", "caller"],
+        Field(description="user is a person; caller is whoever called this run, for mode async."),
+    ] = "user",
+    payload: Annotated[
+        Any, Field(description="JSON that a caller reads with the question or in its place.")
+    ] = None,
 ) -> AskAnswer[Any] | SuspendedInteraction:
     """Ask a person a question and get the typed answer: {answer, reply_to, params}. Pauses until somebody answers."""
     return await ask_with(
@@ -81,6 +93,8 @@ async def ask_tool(
             "mode": mode,
             "expiry_at": expiry_at,
             "on_expiry": on_expiry,
+            "to": to,
+            "payload": payload,
         },
     )
 
@@ -94,10 +108,16 @@ async def _answered(ask_result: AskAnswer[Any]) -> AskAnswer[Any]:
 async def list_parked(
     limit: Annotated[int, Field(ge=1, le=1000, description="How many at most.")] = 100,
 ) -> dict[str, Any]:
-    """The open questions that parked runs wait for, oldest deadline first: {items, count}."""
+    """The open questions that parked runs wait for, oldest deadline first: {items, asks, count}. items are for
+    people; asks are for you, whose runs they come from: resume_parked answers them."""
     run = current_run()
     items = [q.as_item() for q in await run.asks.parked(by=run.identity, limit=limit)]
-    return {"items": items, "count": len(items)}
+    asked = await run.nested.asked(run.identity, limit) if run.nested is not None else []
+    return {
+        "items": items,
+        "asks": [one.as_json() for one in asked],
+        "count": len(items) + len(asked),
+    }
 
 
 @tool(title="Resolve a parked question")
@@ -105,14 +125,20 @@ async def resume_parked(
     interaction_id: Annotated[str, Field(description="The question.")],
     payload: Annotated[Any, Field(description="The answer; left out: only read the stored outcome.")] = None,
 ) -> dict[str, Any]:
-    """Answer a parked question as this run's identity, or read how it was resolved: {status, ask_result}."""
+    """Answer a parked question as this run's identity, or read how it was resolved: {status, ask_result}. What a run
+    asks its caller is answered by the one who called it."""
     run = _writer()
     identifier = _id(interaction_id, "interaction_id")
     if payload is not None:
-        done = await run.asks.answer(identifier, payload, by=run.identity, via=VIA)
-        question = done.question
-        return {"status": "answered", "interaction_id": str(question.id)}
-    question = await run.asks.get(identifier, by=run.identity)
+        try:
+            await run.asks.answer(identifier, payload, by=run.identity, via=VIA)
+        except CallerAskError:
+            await run.asks.answer(identifier, payload, by=run.identity, via=VIA, as_caller=True)
+        return {"status": "answered", "interaction_id": str(identifier)}
+    try:
+        question = await run.asks.get_asked(identifier, by=run.identity)
+    except InteractionNotFoundError:
+        question = await run.asks.get(identifier, by=run.identity)
     result: AskAnswer[Any] | None = None
     if question.state == "answered":
         result = AskAnswer(question.answer)

@@ -35,6 +35,14 @@ SELECT {columns} FROM rejoinder.question
    AND timeout_at > rejoinder.clock()
  ORDER BY timeout_at, id;
 
+-- name: is_above
+WITH RECURSIVE above AS (
+    SELECT r.id, r.parent_run_id FROM rejoinder.run r WHERE r.id = $2
+    UNION ALL
+    SELECT r.id, r.parent_run_id FROM above a JOIN rejoinder.run r ON r.id = a.parent_run_id
+)
+SELECT EXISTS (SELECT FROM above WHERE id = $1);
+
 -- name: asks_of
 -- What the runs of one identity ask their callers.
 SELECT {columns} FROM rejoinder.question

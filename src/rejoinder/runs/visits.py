@@ -1,0 +1,157 @@
+"""A caller comes back to a parked run: what it is asked, its answers, and what the run came to then."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from rejoinder.asks.service import Asks, checked_answer
+from rejoinder.contract.errors import (
+    InteractionClosedError,
+    InteractionNotFoundError,
+    ParkableRunFailedError,
+    ParkedEntryGoneError,
+    VisitRequestError,
+)
+from rejoinder.contract.identity import Identity
+from rejoinder.contract.questions import Question
+from rejoinder.runs.outcome import RunResult
+from rejoinder.runs.service import RunService
+from rejoinder.store import signals as s
+from rejoinder.store.nested import Nested
+from rejoinder.store.runs import Run
+from rejoinder.store.signals import Signals
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A run, and what its caller is asked by it and by the runs that it waits for."""
+
+    run: Run
+    questions: list[Question]
+
+    def asks(self) -> list[dict[str, Any]]:
+        return [one.as_ask().as_json() for one in self.questions]
+
+
+class Visits:
+    def __init__(
+        self, runs: RunService, asks: Asks, nested: Nested, signals: Signals, *, poll: float
+    ) -> None:
+        self._runs = runs
+        self._asks = asks
+        self._nested = nested
+        self._poll = poll
+        self._waiting: dict[str, set[asyncio.Event]] = defaultdict(set)
+        signals.hear(s.RUN, self._heard)
+
+    async def look(self, run_id: UUID, *, by: Identity) -> Standing:
+        """Raises RunNotFoundError, and ForbiddenError where a restricted identity asks for another's run."""
+        run = await self._runs.get(run_id, by=by)
+        asked = await self._nested.asks(run_id) if run.state == "parked" else []
+        return Standing(run, asked)
+
+    async def resume(
+        self, run_id: UUID, answers: Mapping[UUID, Any], *, by: Identity, via: str, seconds: float
+    ) -> RunResult:
+        """Answer what the run asks its caller, then wait until it needs somebody again or has ended, at most so many
+        seconds; being cancelled stops the waiting only.
+
+        Every id is looked at before anything is changed. Raises VisitRequestError (an id is not asked by this run),
+        ParkedEntryGoneError (it is no longer open), AnswerMismatchError, WrongAudienceError (somebody else called
+        the run), and ParkableRunFailedError where the run went on and failed."""
+        standing = await self.look(run_id, by=by)
+        for identifier, value in await self._checked(standing, answers, by):
+            try:
+                await self._asks.answer(identifier, value, by=by, via=via, as_caller=True)
+            except (InteractionClosedError, InteractionNotFoundError) as error:
+                raise ParkedEntryGoneError(f"{identifier}: {error.message}") from error
+        return await self.outcome(run_id, by=by, seconds=seconds)
+
+    async def outcome(self, run_id: UUID, *, by: Identity, seconds: float) -> RunResult:
+        """What the run has come to, once nothing of it goes on by itself, or after so many seconds: ``parked`` then
+        says that it is not at its end. Raises ParkableRunFailedError."""
+        deadline = time.monotonic() + seconds
+        woken = asyncio.Event()
+        watched: set[str] = set()
+        try:
+            while True:
+                woken.clear()
+                chain = await self._nested.chain(run_id)
+                # Those that are watched now may have changed before they were: look once more.
+                fresh = {str(one) for one in chain.runs} - watched
+                for key in fresh:
+                    self._waiting[key].add(woken)
+                watched |= fresh
+                if fresh and chain.active:
+                    continue
+                left = deadline - time.monotonic()
+                if not chain.active or left <= 0:
+                    return self._told(await self.look(run_id, by=by))
+                try:
+                    # Not wait_for: on Python 3.11 it loses a cancellation that comes together with the event.
+                    async with asyncio.timeout(min(left, self._poll)):
+                        await woken.wait()
+                except TimeoutError:
+                    pass
+        finally:
+            for key in watched:
+                self._waiting[key].discard(woken)
+                if not self._waiting[key]:
+                    del self._waiting[key]
+
+    async def _checked(
+        self, standing: Standing, answers: Mapping[UUID, Any], by: Identity
+    ) -> list[tuple[UUID, Any]]:
+        """The answers in the order in which they are given: first those that may turn out to be too late."""
+        if not answers:
+            raise VisitRequestError(
+                "give an answer to at least one thing that the run asks", rule="no-answer", field="answers"
+            )
+        asked = {one.id: one for one in standing.questions}
+        late: list[tuple[UUID, Any]] = []
+        for identifier, value in answers.items():
+            if identifier in asked:
+                checked_answer(asked[identifier], value)
+            elif await self._was_asked(identifier, standing.run.id, by):
+                # Closed. The same answer once more is no fault: its first reply may have been lost.
+                late.append((identifier, value))
+            else:
+                raise VisitRequestError(
+                    f"this run does not ask {identifier}; it asks {_listed(asked)}",
+                    rule="unknown-entry",
+                    field=f"answers.{identifier}",
+                )
+        return late + [(one, value) for one, value in answers.items() if one in asked]
+
+    async def _was_asked(self, identifier: UUID, run_id: UUID, by: Identity) -> bool:
+        try:
+            question = await self._asks.get_asked(identifier, by=by)
+        except InteractionNotFoundError:
+            return False
+        return await self._nested.is_above(run_id, question.run_id)
+
+    def _told(self, standing: Standing) -> RunResult:
+        run = standing.run
+        if run.state == "succeeded":
+            return RunResult(run.id, "none" if run.result is None else "result", run.result)
+        if run.state not in ("running", "parked"):
+            told = (run.error or {}).get("error", f"The run ended as {run.state}.")
+            raise ParkableRunFailedError(str(told))
+        body: dict[str, Any] = {"run_id": str(run.id), "status": run.state}
+        if not standing.questions:
+            return RunResult(run.id, "parked", body)
+        return RunResult(run.id, "asks", body | {"asks": standing.asks()})
+
+    def _heard(self, identifier: str) -> None:
+        for event in self._waiting.get(identifier, ()):
+            event.set()
+
+
+def _listed(identifiers: Iterable[UUID]) -> str:
+    return ", ".join(sorted(str(one) for one in identifiers)) or "nothing now"
