@@ -51,6 +51,9 @@ class Settings(BaseSettings):
     interactions_idle_ttl_seconds: PositiveFloat = 86_400
     interactions_public_base_url: str | None = None
     interactions_callback_max_body_bytes: PositiveInt = 65_536
+    #: What a callback URL answers that is unknown or over, and one whose page cannot be drawn.
+    interactions_callback_gone_text: str = "Not Found"
+    interactions_callback_fault_text: str = "Internal Server Error"
     interactions_max_concurrent: PositiveInt | None = 1000
     interactions_max_concurrent_caller: PositiveInt | None = 10_000
 

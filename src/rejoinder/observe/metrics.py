@@ -22,6 +22,9 @@ class Metrics:
             "rejoinder_answer_age_seconds", "From asked to answered", buckets=_WAITS, registry=r
         )
         self.refused = Counter("rejoinder_answers_refused", "Answers refused", ["reason"], registry=r)
+        self.callbacks = Counter(
+            "rejoinder_callbacks", "Requests that came with a ticket, by what became of them", ["outcome"], registry=r
+        )
         self.expired = Counter("rejoinder_questions_expired", "Questions that lapsed", registry=r)
         self.withdrawn = Counter(
             "rejoinder_questions_withdrawn", "Questions withdrawn for a dead process", registry=r
@@ -37,6 +40,9 @@ class Metrics:
         self.resumed = Counter("rejoinder_runs_resumed", "Parked runs resumed", registry=r)
         self.fenced = Counter(
             "rejoinder_writes_fenced", "Writes refused because another worker drives the run", registry=r
+        )
+        self.flooded = Counter(
+            "rejoinder_requests_limited", "Requests to public doors over their limit", ["family"], registry=r
         )
         self.requests = Histogram(
             "rejoinder_http_request_seconds",
