@@ -84,3 +84,24 @@ async def test_parallel_asks_collapse_into_one_park_that_resumes_once(
     told = [m["content"] for m in model.asked[-1].body["messages"] if m["role"] == "tool"]
     assert sorted(told) == ["a: A", "b: B", "c: C"]
     await assert_sound(database_url)
+
+
+async def test_a_listener_hears_text_calls_and_results_as_they_come(database_url: str, model: Model) -> None:
+    @tool(idempotent=True)
+    async def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    said = prompt(say("Let me add.", tools=[call("add", a=2, b=3)]), say("It is ", "five."))
+    heard: list[dict[str, Any]] = []
+    async with running(database_url, agent(add)) as node:
+        result = await node.run_service.call(
+            "helper", {"message": said}, by=ANN, door="test", listen=heard.append
+        )
+    assert result.result == "It is five."
+    assert "".join(one["text"] for one in heard if one["type"] == "text") == "Let me add.It is five."
+    [called] = [one for one in heard if one["type"] == "tool_call"]
+    assert (called["name"], called["arguments"]) == ("add", {"a": 2, "b": 3})
+    [came] = [one for one in heard if one["type"] == "tool_result"]
+    assert (came["id"], came["content"], came["failed"]) == (called["id"], "5", False)
+    assert heard.index(called) < heard.index(came)
