@@ -103,8 +103,7 @@ def examined(
         found |= {path: fault for path, fault in unread.items() if not path or path[0] not in hidden}
     if not found:
         return kept, {}
-    wording = payload.get("wording")
-    return kept, {path: _told(path, fault, wording) for path, fault in in_order(schema, found).items()}
+    return kept, {path: _told(path, fault, payload) for path, fault in in_order(schema, found).items()}
 
 
 def _faults(ready: Compiled, sent: Any, kept: Any) -> dict[Path, Fault]:
@@ -122,12 +121,23 @@ def _faults(ready: Compiled, sent: Any, kept: Any) -> dict[Path, Fault]:
     return found
 
 
-def _told(path: Path, fault: Fault, wording: dict[str, Any] | None) -> str:
+def _told(path: Path, fault: Fault, payload: dict[str, Any]) -> str:
     """The sender's word for a fault of one of the form's own fields, or ours."""
+    wording = payload.get("wording")
     if wording is None or not path:
         return fault.sentence
-    which = "required" if fault.missing and len(path) == 1 else "invalid"
-    return word(wording, "form", "fields", str(path[0]), which) or fault.sentence
+    required = fault.kind == "required" and len(path) == 1
+    own = word(wording, "form", "fields", str(path[0]), "required" if required else "invalid")
+    if own is None and required and is_choice(payload["schema"], str(path[0])):
+        own = word(wording, "answer_page", "form", "choose_one")
+    if own is None and fault.kind == "unavailable":
+        own = word(wording, "answer_page", "form", "date_unavailable")
+    return own or fault.sentence
+
+
+def is_choice(schema: dict[str, Any], name: str) -> bool:
+    node = schema.get("properties", {}).get(name)
+    return isinstance(node, dict) and "enum" in node
 
 
 def mismatch(found: dict[Path, str]) -> AnswerMismatchError:

@@ -21,9 +21,11 @@ def draft_of(schema: dict[str, Any], value: Any, *, exact: bool = True) -> list[
     return _Writer(exact).write(root_field(schema), paths.ROOT, value)
 
 
-def defaults_of(schema: dict[str, Any]) -> list[tuple[str, str]]:
-    """The pairs for the schema's default values."""
+def defaults_of(schema: dict[str, Any], prefilled: dict[str, Any] | None = None) -> list[tuple[str, str]]:
+    """The pairs for the schema's default values; what is prefilled for this question stands in their place."""
     value = _default(root_field(schema))
+    if prefilled:
+        value = prefilled if value is MISSING else value | prefilled
     return [] if value is MISSING else draft_of(schema, value, exact=False)
 
 

@@ -57,7 +57,7 @@ def _of(error: Any) -> list[tuple[Path, Fault]]:
     path: Path = tuple(error.instance_path)
     kind = error.kind
     if isinstance(kind, _Kind.Required):
-        return [((*path, kind.property), Fault(words.required(), missing=True))]
+        return [((*path, kind.property), Fault(words.required(), kind="required"))]
     if isinstance(kind, _Kind.AdditionalProperties | _Kind.UnevaluatedProperties):
         return [((*path, name), Fault(words.unknown())) for name in kind.unexpected[:MAX_FAULTS]]
     if isinstance(kind, _Kind.AnyOf | _Kind.OneOfNotValid):
@@ -67,7 +67,7 @@ def _of(error: Any) -> list[tuple[Path, Fault]]:
     if isinstance(kind, _Kind.FalseSchema):
         return [(path, Fault(words.unknown() if error.schema_path else words.other()))]
     if isinstance(kind, _Kind.MinLength) and kind.limit == 1 and not error.instance:
-        return [(path, Fault(words.required(), missing=True))]
+        return [(path, Fault(words.required(), kind="required"))]
     for known, sentence in _SENTENCES:
         if isinstance(kind, known):
             return [(path, Fault(sentence(kind, error)))]

@@ -65,6 +65,8 @@ class Field:
     nullable: bool = False
     input_type: str = "text"
     input_mode: str | None = None
+    #: For ``radios`` and ``select``: the options are drawn as chips.
+    chips: bool = False
     options: tuple[Option, ...] = ()
     children: tuple[Field, ...] = ()
     item: Field | None = None

@@ -311,8 +311,12 @@ def _choice(frame: Field, flat: dict[str, Any], options: list[Option]) -> Field:
         return replace(frame, control="const", const=flat["const"], options=tuple(options))
     if [option.value for option in options] in (["true", "false"], ["false", "true"]):
         return replace(frame, control="boolean")
+    chips = flat.get("control") == "chips"
     return replace(
-        frame, control="radios" if len(options) <= MAX_RADIOS else "select", options=tuple(options)
+        frame,
+        control="radios" if chips or len(options) <= MAX_RADIOS else "select",
+        options=tuple(options),
+        chips=chips,
     )
 
 

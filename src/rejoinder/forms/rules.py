@@ -53,7 +53,7 @@ class DateLimits:
         if self.latest is not None and text > self.latest:
             return Fault(words.on_or_before(self.latest))
         if text in self.days or day.weekday() in self.weekdays:
-            return Fault(words.unavailable())
+            return Fault(words.unavailable(), kind="unavailable")
         return None
 
 
@@ -115,7 +115,7 @@ class Rules:
             hidden = self.hidden(sent)
             for name in self.required:
                 if name not in hidden and name not in settled:
-                    yield (name,), Fault(words.required(), missing=True)
+                    yield (name,), Fault(words.required(), kind="required")
         for limits in self.dates:
             text = settled.get(limits.name)
             day = day_of(text)

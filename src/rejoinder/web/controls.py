@@ -7,10 +7,15 @@ from dataclasses import field as factory
 from typing import Any
 
 from rejoinder.forms.field import Field
-from rejoinder.forms.fields import field_tree
 from rejoinder.forms.submit import row_count
+from rejoinder.language.spoken import t
+from rejoinder.web.checks import Checks
+from rejoinder.web.hints import hint
+from rejoinder.web.reading import choices_of
 
 Draft = dict[str, list[str]]
+#: Words for the entries of a list: with any of them it is drawn as one control an entry.
+ENTRY_WORDS = frozenset(("add_item", "remove_item", "item_label", "no_items"))
 
 
 @dataclass(slots=True)
@@ -24,7 +29,8 @@ class Choice:
 
 @dataclass(slots=True)
 class Control:
-    """One field on the page. ``kind`` is its ``Field.control``; a ``rows`` control holds its rows as children."""
+    """One field on the page. ``kind`` is its ``Field.control``, or ``entries`` for a list with a control an entry; a
+    ``rows`` control holds its rows as children. ``words`` are the sender's own for this field."""
 
     id: str
     field: Field
@@ -37,9 +43,15 @@ class Control:
     zone: str | None = None
     choices: list[Choice] = factory(default_factory=list)
     children: list[Control] = factory(default_factory=list)
+    words: dict[str, str] = factory(default_factory=dict)
     #: For one row of a list: the name of the button that takes it away.
     remove: str | None = None
     focus: bool = False
+    #: For the form's own fields: what the script checks, when it shows the field (both JSON), and that in words.
+    checks: str | None = None
+    when: str | None = None
+    note: str | None = None
+    hidden: bool = False
 
     @property
     def value(self) -> str:
@@ -48,6 +60,15 @@ class Control:
     @property
     def optional(self) -> bool:
         return not self.field.required and self.remove is None
+
+    @property
+    def own(self) -> str | None:
+        """The name of one of the form's own fields."""
+        return str(self.field.path[0]) if len(self.field.path) == 1 else None
+
+    @property
+    def chips(self) -> bool:
+        return self.field.chips
 
     @property
     def described_by(self) -> str:
@@ -71,48 +92,56 @@ class Fault:
     target: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    controls: list[Control]
-    faults: list[Fault]
+class Artist:
+    """Draws the controls of one form for a draft. ``errors`` maps dotted paths to sentences; what no control claimed is
+    left in it. ``added`` is the list that gets a blank row, whose first control is then the one to focus."""
 
-
-def draw(schema: dict[str, Any], draft: Draft, errors: dict[str, str], added: str | None = None) -> Drawn:
-    """The controls for a draft. ``errors`` maps dotted paths to sentences; ``added`` is the list that gets a blank
-    row, whose first control is then the one to focus."""
-    artist = _Artist(draft, dict(errors), added)
-    controls = [artist.draw(one) for one in field_tree(schema)]
-    rest = [Fault(place, sentence, None) for place, sentence in artist.errors.items()]
-    return Drawn(controls, artist.faults + rest)
-
-
-class _Artist:
-    def __init__(self, draft: Draft, errors: dict[str, str], added: str | None) -> None:
+    def __init__(
+        self, payload: dict[str, Any], draft: Draft, errors: dict[str, str], added: str | None
+    ) -> None:
+        self._payload = payload
         self._draft = draft
-        self.errors = errors
+        self.errors = dict(errors)
         self._added = added
         self.faults: list[Fault] = []
         self._count = 0
+        self._checks = Checks(payload)
+        self._labels = choices_of(payload)
+        self._descriptions = {
+            name: {one["value"]: one["description"] for one in choices if "description" in one}
+            for name, choices in ((payload.get("data") or {}).get("options") or {}).items()
+        }
+        form = (payload.get("wording") or {}).get("form") or {}
+        self._words: dict[str, dict[str, str]] = form.get("fields") or {}
 
     def draw(self, one: Field) -> Control:
         self._count += 1
-        identifier = f"field-{self._count}"
+        own = str(one.path[0]) if len(one.path) == 1 else None
+        spoken = self._words.get(own, {}) if own is not None else {}
+        entries = one.control == "lines" and bool(ENTRY_WORDS & spoken.keys())
         control = Control(
-            id=identifier,
+            id=f"field-{self._count}",
             field=one,
-            kind=one.control,
+            kind="entries" if entries else one.control,
             values=list(self._draft.get(one.name, ())),
             label=one.label,
-            hint=_hint(one),
+            hint=None if entries else hint(one, spoken),
             kept=(self._draft.get(one.keep_name) or [None])[-1],  # type: ignore[list-item]
             error=self._claim(one),
+            words=spoken,
         )
-        if control.error:
-            self.faults.append(Fault(one.label or "The answer", control.error, _focusable(control)))
+        if own is not None:
+            control.checks = self._checks.of(one)
+            control.when = self._checks.when(own)
+            control.note = self._checks.note(own, self._labels)
         if one.zone_name is not None:
             control.zone = (self._draft.get(one.zone_name) or ["Z"])[-1]
+        if entries:
+            control.values = self._entries(control)
         if one.control in ("radios", "select", "checkboxes", "boolean", "checkbox"):
             control.choices = self._choices(control)
+        if control.error:
+            self.faults.append(Fault(one.label or t("The answer"), control.error, _focusable(control)))
         if one.control == "group":
             control.children = [self.draw(child) for child in one.children]
         elif one.control == "rows":
@@ -133,21 +162,41 @@ class _Artist:
             rows.append(row)
         return rows
 
+    def _entries(self, control: Control) -> list[str]:
+        values = [line for text in control.values for line in text.split("\n") if line.strip()]
+        fresh = self._added == control.field.name
+        least = max(control.field.limits.get("min_items", 0), 1 if control.field.required else 0)
+        control.focus = fresh
+        return values + [""] * max(min(least, 20) - len(values), int(fresh))
+
     def _choices(self, control: Control) -> list[Choice]:
-        one = control.field
+        one, spoken = control.field, control.words
+        pairs: list[tuple[str, str, str | None]]
         if one.control == "boolean":
-            pairs: list[tuple[str, str, str | None]] = [("true", "Yes", None), ("false", "No", None)]
+            pairs = [
+                ("true", spoken.get("true_label") or t("Yes"), None),
+                ("false", spoken.get("false_label") or t("No"), None),
+            ]
         elif one.control == "checkbox":
-            pairs = [("true", "Yes", None)]
+            pairs = [("true", t("Yes"), None)]
         else:
-            pairs = [(option.value, option.label, option.description) for option in one.options]
+            own = control.own or ""
+            labels, about = self._labels.get(own, {}), self._descriptions.get(own, {})
+            pairs = [
+                (
+                    option.value,
+                    labels.get(option.value) or option.label,
+                    about.get(option.label) or option.description,
+                )
+                for option in one.options
+            ]
         choices = [
             Choice(f"{control.id}-{index}", value, label, about, value in control.values)
             for index, (value, label, about) in enumerate(pairs)
         ]
         if one.control in ("radios", "boolean") and (not one.required or one.nullable):
             chosen = not any(choice.chosen for choice in choices)
-            choices.append(Choice(f"{control.id}-none", "", "No answer", None, chosen))
+            choices.append(Choice(f"{control.id}-none", "", t("No answer"), None, chosen))
         return choices
 
     def _claim(self, one: Field) -> str | None:
@@ -161,13 +210,13 @@ class _Artist:
             for key in inside:
                 sentence = self.errors.pop(key)
                 step = key[len(place) + 1 :]
-                where = f"Entry {int(step) + 1}" if step.isdecimal() else step
+                where = t("Entry {number}", number=int(step) + 1) if step.isdecimal() else step
                 found = found or f"{where}: {sentence}"
         return found
 
 
 def _focusable(control: Control) -> str:
-    if control.kind in ("radios", "checkboxes", "boolean", "checkbox"):
+    if control.kind in ("radios", "checkboxes", "boolean", "checkbox", "entries"):
         return f"{control.id}-0"
     return control.id
 
@@ -177,115 +226,3 @@ def _focus_first(control: Control) -> None:
         _focus_first(control.children[0])
     else:
         control.focus = True
-
-
-def _hint(one: Field) -> str | None:
-    limits = one.limits
-    parts: list[str] = []
-    if one.control == "lines":
-        parts.append("One on each line.")
-    elif one.zone_name is not None:
-        parts.append("Beside it: the offset from UTC, such as +01:00; Z is UTC itself.")
-    elif one.control == "json":
-        parts.append("Text, or a JSON value." if one.takes_text else "A JSON value.")
-    low, high = limits.get("minimum"), limits.get("maximum")
-    above, below = limits.get("above"), limits.get("below")
-    if low is not None and high is not None:
-        parts.append(f"From {low} to {high}.")
-    elif low is not None:
-        parts.append(f"{low} or more.")
-    elif high is not None:
-        parts.append(f"{high} or less.")
-    if above is not None:
-        parts.append(f"More than {above}.")
-    if below is not None:
-        parts.append(f"Less than {below}.")
-    if "multiple_of" in limits and limits["multiple_of"] != 1:
-        parts.append(f"A multiple of {limits['multiple_of']}.")
-    parts += _sizes(limits.get("min_length"), limits.get("max_length"), "character")
-    parts += _sizes(limits.get("min_items"), limits.get("max_items"), "entry")
-    if one.nullable and one.required:
-        parts.append("Leave it empty for none.")
-    return " ".join(parts) or None
-
-
-def _sizes(least: Any, most: Any, unit: str) -> list[str]:
-    if unit == "character" and least == 1:
-        least = None  # that is what "required" says
-    if least and most is not None:
-        return [f"{_count(most, unit)}." if least == most else f"{least} to {_count(most, unit)}."]
-    if least:
-        return [f"At least {_count(least, unit)}."]
-    return [f"At most {_count(most, unit)}."] if most is not None else []
-
-
-def _count(number: Any, unit: str) -> str:
-    many = {"entry": "entries"}.get(unit, unit + "s")
-    return f"{number} {unit if number == 1 else many}"
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line of a recorded answer: a label (None for a bare value), its text, and how deep it lies."""
-
-    label: str | None
-    text: str | None
-    depth: int
-
-
-def lines_of(schema: dict[str, Any], value: Any) -> list[Line]:
-    """A form's answer for reading, in the form's order and words."""
-    lines: list[Line] = []
-    fields = field_tree(schema)
-    if isinstance(value, dict) and not (len(fields) == 1 and fields[0].path == ()):
-        _group_lines(fields, value, 0, lines)
-    else:
-        lines.append(Line(None, _text(None, value), 0))
-    return lines
-
-
-def _group_lines(
-    fields: tuple[Field, ...] | list[Field], value: dict[str, Any], depth: int, lines: list[Line]
-) -> None:
-    known = set()
-    for one in fields:
-        if one.extra:
-            continue
-        step = str(one.path[-1])
-        known.add(step)
-        if step in value:
-            _value_lines(one, one.label, value[step], depth, lines)
-    for step, inner in value.items():
-        if step not in known:
-            lines.append(Line(step, _text(None, inner), depth))
-
-
-def _value_lines(one: Field, label: str, value: Any, depth: int, lines: list[Line]) -> None:
-    if one.control == "group" and isinstance(value, dict):
-        lines.append(Line(label, None, depth))
-        _group_lines(one.children, value, depth + 1, lines)
-    elif one.control == "rows" and isinstance(value, list) and one.item is not None:
-        lines.append(Line(label, None if value else "None", depth))
-        for index, row in enumerate(value):
-            _value_lines(one.item, f"{one.item.label} {index + 1}", row, depth + 1, lines)
-    else:
-        lines.append(Line(label, _text(one, value), depth))
-
-
-def _text(one: Field | None, value: Any) -> str:
-    from rejoinder.forms.shape import text
-
-    if one is not None:
-        for option in one.options:
-            if option.value == text(value):
-                return option.label
-        if isinstance(value, list) and one.control in ("lines", "checkboxes"):
-            return (
-                "\n".join(_text(one if one.control == "checkboxes" else None, item) for item in value)
-                or "None"
-            )
-    if value is None:
-        return "None"
-    if isinstance(value, bool):
-        return "Yes" if value else "No"
-    return value if isinstance(value, str) else text(value)

@@ -7,6 +7,8 @@ from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from rejoinder.forms.wording import filled
+from rejoinder.language.spoken import n, t
 from rejoinder.web import safe, words
 from rejoinder.web.assets import asset_path
 
@@ -21,7 +23,9 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters.update(shown=safe.shown, plain=safe.plain, first_line=safe.first_line, pretty=safe.pretty)
-    made.globals.update(asset=asset_path, link=link, fold=safe.fold, headed=safe.headed, words=words)
+    made.globals.update(
+        asset=asset_path, link=link, fold=safe.fold, headed=safe.headed, words=words, t=t, n=n, fill=filled
+    )
     return made
 
 

@@ -22,6 +22,7 @@ from rejoinder.store.inbox import Cursor, Filter, Standing
 from rejoinder.web import entry as entries
 from rejoinder.web.drawing import link
 from rejoinder.web.entry import Entry
+from rejoinder.web.form import refused as refused_form
 from rejoinder.web.question import Pane, pane_of, stands_open
 from rejoinder.web.site import Visit, redirect
 
@@ -139,8 +140,10 @@ async def answer(visit: Visit) -> Response:
     try:
         await visit.node.asks.answer(question.id, entry.value, by=visit.identity, via=VIA)
     except AnswerMismatchError as error:
-        entry.form.errors = error.errors
-        entry.error = None if error.errors else error.message
+        if error.errors:
+            refused_form(question.format_payload, entry.form, error.errors)
+        else:
+            entry.error = error.message
         return await _again(visit, question, entry, 422)
     except InteractionClosedError as error:
         return await _again(visit, await _question(visit), entry, error.status, refused=True)

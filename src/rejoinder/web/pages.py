@@ -6,20 +6,24 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from rejoinder.access.declared import Budget, open_to_all
 from rejoinder.node import Node
 from rejoinder.web import assets, audit, inbox, keys, runs
 from rejoinder.web.session import Session
 from rejoinder.web.site import Site, redirect
 
+#: Signing in asks the database about whatever was typed.
+_SIGN_IN: Budget = (120, 30)
+
 
 def routes(node: Node) -> list[BaseRoute]:
-    """Every page and asset. Each page authenticates by itself; only signing in and the assets are open to all."""
+    """Every page and asset. Each page authenticates by itself; only those marked so are open to all."""
     site = Site(node)
     session = Session(site)
     return [
-        Route("/", _home, methods=["GET"]),
-        Route("/sign-in", session.page, methods=["GET"]),
-        Route("/sign-in", session.sign_in, methods=["POST"]),
+        open_to_all(Route("/", _home, methods=["GET"])),
+        open_to_all(Route("/sign-in", session.page, methods=["GET"]), _SIGN_IN),
+        open_to_all(Route("/sign-in", session.sign_in, methods=["POST"]), _SIGN_IN),
         site.route("/sign-out", session.sign_out, method="POST"),
         site.route("/inbox", inbox.show),
         site.route("/inbox/queue", inbox.show_queue),
@@ -35,7 +39,7 @@ def routes(node: Node) -> list[BaseRoute]:
         site.route("/keys", keys.show, grant="admin"),
         site.route("/keys", keys.create, method="POST", grant="admin"),
         site.route("/keys/revoke", keys.revoke, method="POST", grant="admin"),
-        Route(assets.PREFIX + "/{name}", assets.serve, methods=["GET"]),
+        open_to_all(Route(assets.PREFIX + "/{name}", assets.serve, methods=["GET"])),
     ]
 
 

@@ -14,9 +14,9 @@ from rejoinder.store.events import Event
 from rejoinder.store.inbox import Filter
 from rejoinder.store.runs import Run
 from rejoinder.web import words
-from rejoinder.web.controls import Line, lines_of
 from rejoinder.web.entry import MAX_BUTTONS, Entry
 from rejoinder.web.form import render
+from rejoinder.web.reading import Line, lines_of
 from rejoinder.web.site import Visit
 
 TRAIL = 100
@@ -155,7 +155,7 @@ def _answer(question: Question) -> list[Line] | None:
         return None
     value: Any = question.answer
     if question.answer_format == "form":
-        return lines_of((question.format_payload or {}).get("schema") or {}, value)
+        return lines_of(question.format_payload or {}, value)
     if isinstance(value, bool):
         return [Line(None, "Yes" if value else "No", 0)]
     return [Line(None, str(value), 0)]

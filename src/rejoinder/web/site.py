@@ -15,6 +15,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from rejoinder.access import gate
+from rejoinder.access.declared import keeps_own_gate
 from rejoinder.access.gate import Caller
 from rejoinder.contract.errors import (
     AuthenticationError,
@@ -101,7 +102,7 @@ class Site:
             except Exception as error:
                 return self.fault(error, request, visit)
 
-        route = Route(path, endpoint, methods=[method], name=name)
+        route = keeps_own_gate(Route(path, endpoint, methods=[method], name=name))
         return route
 
     def problem(self, error: RejoinderError, visit: Visit | None) -> Response:
