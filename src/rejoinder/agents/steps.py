@@ -17,7 +17,7 @@ from uuid import UUID, uuid4, uuid5
 from rejoinder.asks.horizon import Horizon
 from rejoinder.asks.service import Asker
 from rejoinder.contract import pause
-from rejoinder.contract.answers import AskAnswer, SuspendedInteraction, expiry_marker
+from rejoinder.contract.answers import AskAnswer, SuspendedInteraction
 from rejoinder.contract.errors import (
     LeaseLostError,
     NotReadyError,
@@ -286,7 +286,7 @@ async def _go_on(
         return Outcome(
             "The question was withdrawn before anybody answered. No consent was given.", failed=True
         )
-    answers = {q.id: AskAnswer(q.answer if q.state == "answered" else expiry_marker()) for q in questions}
+    answers = {q.id: AskAnswer.of(q.state, q.answer, q.reply) for q in questions}
     first = questions[0].id
     if tool.continuation_function is None:
         given = list(answers.values())

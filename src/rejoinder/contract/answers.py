@@ -51,6 +51,11 @@ class AskAnswer(Generic[T]):
         quoted = reply.get("reply_to")
         return cls(answer, None if quoted is None else ReplyTo(**quoted), reply.get("params"))
 
+    @classmethod
+    def of(cls, state: str, answer: Any, reply: dict[str, Any] | None) -> AskAnswer[Any]:
+        """What a question that has ended comes to for the run that goes on: its answer, or the expiry marker."""
+        return AskAnswer.told(answer, reply) if state == "answered" else AskAnswer(expiry_marker())
+
     def as_json(self) -> dict[str, Any]:
         reply = self.reply_to
         return {

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 
 from rejoinder.asks.service import Asker, Asks
 from rejoinder.contract import pause
-from rejoinder.contract.answers import AskAnswer, expiry_marker
+from rejoinder.contract.answers import AskAnswer
 from rejoinder.contract.errors import (
     InteractionCancelledError,
     InteractionLimitError,
@@ -330,7 +330,7 @@ def _attempt(run: Run, resumed: bool) -> int:
 
 
 def _given(run: Run, tool: Tool, questions: list[Question]) -> dict[str, Any]:
-    answers = {q.id: AskAnswer(q.answer if q.state == "answered" else expiry_marker()) for q in questions}
+    answers = {q.id: AskAnswer.of(q.state, q.answer, q.reply) for q in questions}
     first = questions[0].id
     return {
         "interaction_id": first,

@@ -32,13 +32,23 @@ async def ask_tool(
         Field(description="What to ask; at most 8192 characters. Only a caller may be given none."),
     ] = None,
     answer_format: Annotated[
-        Literal["text", "confirm", "select", "form", "free"],
-        Field(description="What kind of answer is wanted; free is any JSON, from a caller only."),
+        Literal["text", "confirm", "select", "form", "external", "free"],
+        Field(
+            description="What kind of answer is wanted; external comes from an outside system, free is any JSON from a "
+            "caller only."
+        ),
     ] = "text",
     options: Annotated[
         list[str] | None, Field(description="The choices of a select; suggestions for a text.")
     ] = None,
-    schema: Annotated[dict[str, Any] | None, Field(description="The JSON Schema of a form.")] = None,
+    schema: Annotated[
+        dict[str, Any] | None,
+        Field(description="The JSON Schema of a form, or of what an outside system must send."),
+    ] = None,
+    link: Annotated[
+        str | None,
+        Field(description="For external: the address to send a person to, with {callback_url} in it."),
+    ] = None,
     data: Annotated[
         dict[str, Any] | None,
         Field(description="For a form: values filled in already, options that replace a field's choices."),
@@ -83,6 +93,7 @@ async def ask_tool(
             "answer_format": answer_format,
             "options": options,
             "schema": schema,
+            "link": link,
             "data": data,
             "pages": pages,
             "wording": wording,
