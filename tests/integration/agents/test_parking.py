@@ -8,15 +8,11 @@ from rejoinder.contract.answers import SUSPENDED_KEY, AskAnswer, SuspendedIntera
 from rejoinder.runs.ask import ask
 from rejoinder.runs.tools import tool
 from rejoinder.tools.interactions import ask_tool
-from tests.integration.agents.support import agent
+from tests.integration.agents.support import agent, asking
 from tests.integration.core.support import assert_sound, in_an_hour, open_questions, run_reaches, the_question
 from tests.integration.nodes import ANN, running
 from tests.live.rig.model import Model, prompt, say
 from tests.live.rig.model import tool as call
-
-
-def asking(text: str, **more: Any) -> dict[str, Any]:
-    return call("ask", question=text, mode="async", expiry_at=in_an_hour().isoformat(), **more)
 
 
 async def test_it_parks_on_the_builtin_ask_and_goes_on_with_the_answer(
