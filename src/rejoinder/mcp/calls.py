@@ -1,12 +1,10 @@
 """Tool calls that outlive the request they came in.
 
-An MCP client gives a call about a minute and then goes away; a person may take longer. So each call runs in a task
-of its own. A request holds on to it for a while and lets go: with its result, with word that it is still going, or
-because the client went away. The same call by the same caller holds on to the same run again, so that a client that
-lost patience never runs a tool twice; so do two identical calls at the same time.
-
-This is the seam for clients that can be asked, or that know tasks: they would hold on to the same ``Call``, answer
-its questions through ``Asks.answer``, and read its end here.
+An MCP client gives a call about a minute and then goes away; a person may take longer. So each call is a run with a row
+from its first moment, driven by a task of its own. A request holds on to it for a while and lets go: with its result,
+with what it asks, with word that it is still going, or because the client went away. The same call by the same caller
+finds the same run again, on whichever process it arrives, so that a client that lost patience never runs a tool twice;
+so do two identical calls at the same time.
 """
 
 from __future__ import annotations
@@ -14,18 +12,19 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID, uuid4
 
 from rejoinder.contract.errors import ForbiddenError, NotReadyError, RejoinderError, RunCapacityError
 from rejoinder.contract.identity import Identity
+from rejoinder.contract.questions import Question
 from rejoinder.node import Node
 from rejoinder.observe.logs import get_logger
+from rejoinder.runs.driver import patiently
 from rejoinder.store import signals as s
 from rejoinder.store.runs import Run
 
@@ -34,13 +33,13 @@ log = get_logger("mcp")
 DOOR = "mcp"
 #: Calls that are going at once in one process.
 MOST_GOING = 2_000
-#: Results that nobody has fetched: how many, and for how many seconds. The store keeps those of runs that asked longer.
-MOST_KEPT = 1_000
-KEEP_SECONDS = 3_600.0
+#: How long an end that was not told stays the answer to the same call.
+KEEP = timedelta(hours=1)
 #: A loss older than this is not worth telling.
 TELL_LOSS_WITHIN = timedelta(days=1)
 
-Key = tuple[str, UUID | None, str, bytes]
+Choose = Callable[[list[Question]], list[Question]]
+Tell = Callable[[], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,135 +47,203 @@ class Ended:
     """How a run ended. ``value`` is its result, its sentinel (parked), or the problem (error)."""
 
     run_id: UUID
-    kind: Literal["result", "none", "parked", "error"]
+    kind: str
     value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a run waits for, and its caller may answer."""
+
+    questions: list[Question]
 
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """One detached call. ``lost_run`` is an earlier run of the very same call that ended with its process."""
+    """One run that requests hold on to. ``lost_run`` is an earlier run of the very same call that ended with its process;
+    ``end`` is a task that drives the run here, or one that watches its row."""
 
-    key: Key
+    run_id: UUID
     tool: str
     identity: str
-    run_id: UUID
+    end: asyncio.Task[Ended]
     lost_run: UUID | None = None
-    ended_at: float | None = None
-    task: asyncio.Task[Ended] = field(init=False)
+    #: Whether this process drives it, and whether its caller wants it no more.
+    driven: bool = False
+    cancelled: bool = False
 
 
 class Calls:
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._calls: dict[Key, Call] = {}
+        self._driven: dict[UUID, Call] = {}
         self._watched: dict[UUID, set[asyncio.Event]] = defaultdict(set)
+        self._small: set[asyncio.Task[Any]] = set()
         self._stopping = False
         #: How many requests hold on to a call or a run now.
         self.held = 0
         node.signals.hear(s.RUN, self._heard)
 
-    def __len__(self) -> int:
-        return len(self._calls)
+    async def begin(
+        self, tool: str, arguments: dict[str, Any], *, by: Identity, traceparent: str | None
+    ) -> Call:
+        """The run that this caller's call of this tool with these arguments is already, or a new one.
 
-    def begin(self, tool: str, arguments: dict[str, Any], *, by: Identity, traceparent: str | None) -> Call:
-        """The call that is going already for this caller, tool and arguments, or a new one.
-
-        Raises ToolNotFoundError, ToolArgumentError and RunCapacityError; nothing has begun then."""
+        Raises ToolNotFoundError, ToolArgumentError, RunCapacityError and NotReadyError; nothing has begun then."""
         if self._stopping:
             raise NotReadyError("This server is stopping; call again.")
         self._node.registry.get(tool).check_arguments(arguments)
-        key = (by.name, by.key_id, tool, _digest(arguments))
-        self._forget_old()
-        call = self._calls.get(key)
-        if call is not None and not _was_told_lost(call):
-            return call
-        if sum(1 for one in self._calls.values() if one.ended_at is None) >= MOST_GOING:
-            raise RunCapacityError("Too many tool calls are going; try again later.")
-        call = Call(key, tool, by.name, uuid4())
-        self._calls[key] = call
-        call.task = asyncio.create_task(self._run(call, arguments, by, traceparent), name=f"mcp.{tool}")
+        # A task of its own: a client that goes away in the middle must not leave a run that nobody drives.
+        return await asyncio.shield(self._beside(self._begin(tool, arguments, by, traceparent)))
+
+    async def _begin(
+        self, tool: str, arguments: dict[str, Any], by: Identity, traceparent: str | None
+    ) -> Call:
+        run_id = uuid4()
+        try:
+            claim = await self._node.run_service.claim(
+                tool,
+                arguments,
+                by=by,
+                door=DOOR,
+                digest=digest_of(by, tool, arguments),
+                run_id=run_id,
+                keep=KEEP,
+                tell_loss=TELL_LOSS_WITHIN,
+                traceparent=traceparent,
+            )
+        except NotReadyError as error:
+            # It may have been recorded all the same, and nobody drives it.
+            problem = error.as_problem()
+            self._beside(patiently(lambda: self._node.runs.finish(run_id, 1, "failed", error=problem)))
+            raise
+        if claim.status == "fenced":
+            raise NotReadyError("This server was cut off for a while; call again.")
+        if claim.status == "joined":
+            return self._driven.get(claim.run_id) or self._follow(claim.run_id, tool, by, claim.lost_run)
+        if self._stopping or len(self._driven) >= MOST_GOING:
+            refusal = (
+                NotReadyError("This server is stopping; call again.")
+                if self._stopping
+                else RunCapacityError("Too many tool calls are going; try again later.")
+            )
+            await patiently(lambda: self._node.runs.finish(run_id, 1, "failed", error=refusal.as_problem()))
+            await self._node.runs.told(run_id)
+            raise refusal
+        driving = asyncio.create_task(
+            self._drive(tool, arguments, by, traceparent, run_id), name=f"mcp.{tool}"
+        )
+        call = Call(run_id, tool, by.name, driving, claim.lost_run, driven=True)
+        self._driven[run_id] = call
+        driving.add_done_callback(lambda _: self._driven.pop(run_id, None))
         return call
 
+    def follow(self, run_id: UUID, tool: str, *, by: Identity) -> Call:
+        """A run that this caller had begun: its row is read, wherever it is driven. ``release`` it."""
+        return self._driven.get(run_id) or self._follow(run_id, tool, by)
+
+    def _follow(self, run_id: UUID, tool: str, by: Identity, lost_run: UUID | None = None) -> Call:
+        watching = asyncio.create_task(self._watch(run_id), name="mcp.watch")
+        return Call(run_id, tool, by.name, watching, lost_run)
+
+    def release(self, call: Call) -> None:
+        """The request that held on to the call is over."""
+        if not call.driven:
+            call.end.cancel()
+
     async def hold(
-        self, call: Call, seconds: float, tell: Callable[[], Awaitable[None]], every: float
-    ) -> Ended | None:
-        """Wait for the call's end for so many seconds, and ``tell`` that it goes on from time to time. None: it is
-        still going. Being cancelled lets go of the call and does not touch it."""
-        # That a process died is not notified by run: whoever comes anew makes us look anew.
-        self._wake(call.run_id)
-        ended = await self._hold(call.task, seconds, tell, every)
-        if ended is not None and self._calls.get(call.key) is call:
-            # It is told: the next call with these arguments means a new run.
-            del self._calls[call.key]
-        return ended
+        self, call: Call, seconds: float, tell: Tell, every: float, choose: Choose | None = None
+    ) -> Ended | Asked | None:
+        """Wait for so many seconds for the run's end, or for questions of which ``choose`` takes some; ``tell`` that it
+        goes on from time to time. None: it is still going. Being cancelled lets go and does not touch the run."""
+        woken = asyncio.Event()
+        self._watched[call.run_id].add(woken)
+        self.held += 1
+        try:
+            return await self._hold(call, seconds, tell, every, choose, woken)
+        finally:
+            self.held -= 1
+            self._unwatch(call.run_id, woken)
+
+    async def tell_end(self, call: Call, ended: Ended) -> None:
+        """The caller is told: the next call with these arguments means a new run; while a parked run goes on, that run."""
+        try:
+            await self._node.runs.told(ended.run_id)
+        except NotReadyError:
+            log.warning("the end of a call was told and stays its answer", run_id=str(ended.run_id))
 
     async def check(
-        self, run_id: UUID, seconds: float, tell: Callable[[], Awaitable[None]], every: float, *, by: Identity
+        self, run_id: UUID, seconds: float, tell: Tell, every: float, *, by: Identity
     ) -> Ended | None:
-        """The end of a run by its id: of a call held here, or of any run in the store. None: it is still going.
+        """The end of a run by its id: of a call driven here, or of any run in the store. None: it is still going.
         Raises RunNotFoundError, and ForbiddenError where a restricted identity asks for another's run."""
-        call = next((one for one in self._calls.values() if one.run_id == run_id), None)
-        if call is not None:
-            if by.restricted and call.identity != by.name:
-                raise ForbiddenError("This run is another identity's.")
-            return await self.hold(call, seconds, tell, every)
-        await self._node.run_service.get(run_id, by=by)
-        watching = asyncio.create_task(self._watch(run_id), name="mcp.watch")
+        call = self._driven.get(run_id)
+        if call is not None and by.restricted and call.identity != by.name:
+            raise ForbiddenError("This run is another identity's.")
+        if call is None:
+            run = await self._node.run_service.get(run_id, by=by)
+            call = self._follow(run_id, run.tool, by)
         try:
-            return await self._hold(watching, seconds, tell, every)
+            ended = await self.hold(call, seconds, tell, every)
         finally:
-            watching.cancel()
+            self.release(call)
+        assert not isinstance(ended, Asked)
+        return ended
+
+    def cancel(self, run_id: UUID) -> None:
+        """End a run that its caller wants no more, where it is driven here; elsewhere, what it asks was withdrawn."""
+        call = self._driven.get(run_id)
+        if call is not None:
+            call.cancelled = True
+            call.end.cancel()
 
     async def stop(self) -> None:
         """End what is going. Who holds on is told; what was asked is withdrawn."""
         self._stopping = True
-        going = [call.task for call in self._calls.values() if call.ended_at is None]
+        going = [call.end for call in self._driven.values()]
         for task in going:
             task.cancel()
         await asyncio.gather(*going, return_exceptions=True)
-        self._calls.clear()
+        if self._small:
+            await asyncio.wait(set(self._small), timeout=1)
 
     # Inside
 
-    async def _run(
-        self, call: Call, arguments: dict[str, Any], by: Identity, traceparent: str | None
+    async def _drive(
+        self, tool: str, arguments: dict[str, Any], by: Identity, traceparent: str | None, run_id: UUID
     ) -> Ended:
         try:
-            before = await self._node.runs.same_call(
-                tool=call.tool, door=DOOR, identity=by.name, key_id=by.key_id, arguments=arguments
-            )
-            if before is not None and before.state == "running" and before.phase == "start":
-                # Another process of this deployment runs it for the same caller.
-                call.run_id = before.id
-                return await self._watch(before.id)
-            if before is not None and _was_lost(before):
-                call.lost_run = before.id
             result = await self._node.run_service.call(
-                call.tool,
+                tool,
                 arguments,
                 by=by,
                 door=DOOR,
                 traceparent=traceparent,
-                run_id=call.run_id,
+                run_id=run_id,
                 keep_result=True,
+                claimed=True,
             )
-            return Ended(call.run_id, result.kind, result.result)
+            return Ended(run_id, result.kind, result.result)
         except RejoinderError as error:
-            return Ended(call.run_id, "error", error.as_problem())
+            return Ended(run_id, "error", error.as_problem())
         except asyncio.CancelledError:
+            call = self._driven.get(run_id)
+            if call is not None and call.cancelled:
+                await patiently(lambda: self._node.runs.told(run_id))
+                return Ended(
+                    run_id, "error", {"error": "The call was cancelled by its caller.", "code": "cancelled"}
+                )
             if not self._stopping:
                 raise
             problem = NotReadyError("This server is stopping. What the call asked was withdrawn; call again.")
-            return Ended(call.run_id, "error", problem.as_problem())
+            return Ended(run_id, "error", problem.as_problem())
         except Exception:
-            log.exception("a call failed", run_id=str(call.run_id), tool=call.tool)
-            return Ended(call.run_id, "error", internal_problem(call.run_id))
-        finally:
-            call.ended_at = time.monotonic()
+            log.exception("a call failed", run_id=str(run_id), tool=tool)
+            return Ended(run_id, "error", internal_problem(run_id))
 
     async def _watch(self, run_id: UUID) -> Ended:
-        """Wait for the end of a run that this process does not drive. A notification is the quick way, reading
-        again now and then the sure one."""
+        """Wait for the end of a run by its row. A notification is the quick way, reading again now and then the sure
+        one."""
         woken = asyncio.Event()
         self._watched[run_id].add(woken)
         try:
@@ -185,7 +252,7 @@ class Calls:
                 try:
                     run = await self._node.runs.by_id(run_id)
                     if run is None or run.state not in ("running", "parked"):
-                        return _ended(run_id, run, self._node.settings.tai_tool_runs_result_ttl_seconds)
+                        return ended(run_id, run, self._node.settings.tai_tool_runs_result_ttl_seconds)
                 except NotReadyError:
                     log.warning("the database is away; the run is read again", run_id=str(run_id))
                 try:
@@ -195,30 +262,58 @@ class Calls:
                 except TimeoutError:
                     pass
         finally:
-            self._watched[run_id].discard(woken)
-            if not self._watched[run_id]:
-                del self._watched[run_id]
+            self._unwatch(run_id, woken)
 
     async def _hold(
-        self, task: asyncio.Task[Ended], seconds: float, tell: Callable[[], Awaitable[None]], every: float
-    ) -> Ended | None:
-        self.held += 1
+        self,
+        call: Call,
+        seconds: float,
+        tell: Tell,
+        every: float,
+        choose: Choose | None,
+        woken: asyncio.Event,
+    ) -> Ended | Asked | None:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        # The first word goes out early: until then some clients have seen no byte at all.
+        next_word = loop.time() + min(1.0, every)
+        # That a process died is not notified by run: whoever comes anew makes us look anew.
+        self._wake(call.run_id)
+        waking: asyncio.Task[Any] | None = None
         try:
-            loop = asyncio.get_running_loop()
-            deadline = loop.time() + seconds
-            # The first word goes out early: until then some clients have seen no byte at all.
-            pause = min(1.0, every)
             while True:
-                # asyncio.wait, not await: a cancelled request must not cancel the call.
-                done, _ = await asyncio.wait({task}, timeout=max(0.0, min(pause, deadline - loop.time())))
-                if done:
-                    return task.result()
-                if loop.time() >= deadline:
+                woken.clear()
+                if call.end.done():
+                    return call.end.result()
+                if choose is not None and (chosen := choose(await self.open_questions(call.run_id))):
+                    return Asked(chosen)
+                now = loop.time()
+                if now >= deadline:
                     return None
-                await tell()
-                pause = every
+                if now >= next_word:
+                    await tell()
+                    next_word = loop.time() + every
+                waking = asyncio.create_task(woken.wait())
+                # asyncio.wait, not await: a cancelled request must not cancel the call.
+                pause = max(0.0, min(next_word, deadline) - loop.time())
+                await asyncio.wait({call.end, waking}, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+                waking.cancel()
         finally:
-            self.held -= 1
+            if waking is not None:
+                waking.cancel()
+
+    async def open_questions(self, run_id: UUID) -> list[Question]:
+        try:
+            return [q for q in await self._node.questions.of_run(run_id) if q.state == "pending"]
+        except NotReadyError:
+            # The call itself waits the database's absence out.
+            return []
+
+    def _beside(self, work: Any) -> asyncio.Task[Any]:
+        task: asyncio.Task[Any] = asyncio.ensure_future(work)
+        self._small.add(task)
+        task.add_done_callback(self._small.discard)
+        return task
 
     def _heard(self, text: str) -> None:
         try:
@@ -230,38 +325,22 @@ class Calls:
         for woken in self._watched.get(run_id, ()):
             woken.set()
 
-    def _forget_old(self) -> None:
-        """Drop results that nobody came for."""
-        kept = [(one.ended_at, one.key) for one in self._calls.values() if one.ended_at is not None]
-        kept.sort(key=lambda pair: pair[0])
-        too_old = time.monotonic() - KEEP_SECONDS
-        for i, (ended_at, key) in enumerate(kept):
-            if ended_at < too_old or len(kept) - i > MOST_KEPT:
-                del self._calls[key]
+    def _unwatch(self, run_id: UUID, woken: asyncio.Event) -> None:
+        events = self._watched[run_id]
+        events.discard(woken)
+        if not events:
+            del self._watched[run_id]
 
 
-def _digest(arguments: dict[str, Any]) -> bytes:
-    text = json.dumps(arguments, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+def digest_of(by: Identity, tool: str, arguments: dict[str, Any]) -> bytes:
+    """What makes a call the same call: its caller, with the very key, its tool and its arguments."""
+    parts = [by.name, str(by.key_id) if by.key_id else None, tool, arguments]
+    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).digest()
 
 
-def _was_told_lost(call: Call) -> bool:
-    """Whether the run that this call waited for was lost with another process: the next call is then a new run."""
-    if call.ended_at is None or not call.task.done() or call.task.cancelled():
-        return False
-    ended = call.task.result()
-    return ended.kind == "error" and ended.value.get("code") == "run-lost"
-
-
-def _was_lost(run: Run) -> bool:
-    """Whether the run ended because its process did, lately enough to tell."""
-    stopped = run.state == "cancelled" and (run.error or {}).get("code") == "caller-gone"
-    if not (run.state == "lost" or stopped) or run.finished_at is None:
-        return False
-    return datetime.now(UTC) - run.finished_at < TELL_LOSS_WITHIN
-
-
-def _ended(run_id: UUID, run: Run | None, kept: float) -> Ended:
+def ended(run_id: UUID, run: Run | None, kept: float) -> Ended:
+    """The end of a run as its row has it; ``kept`` is for how many seconds results are."""
     if run is None:
         return Ended(run_id, "error", {"error": "The run is no longer kept.", "code": "run-not-found"})
     if run.state != "succeeded":

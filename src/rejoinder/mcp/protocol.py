@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from importlib.metadata import version
-from typing import Any
+from typing import Any, cast
 from uuid import UUID, uuid4
 
 import mcp_types as types
@@ -20,15 +20,16 @@ from mcp.shared.exceptions import MCPError
 from rejoinder.contract.errors import (
     BadInputError,
     ForbiddenError,
-    NotReadyError,
     RejoinderError,
     ToolNotFoundError,
 )
 from rejoinder.contract.identity import Grant, Identity
-from rejoinder.contract.questions import Question
 from rejoinder.mcp.calls import DOOR, Calls, internal_problem
+from rejoinder.mcp.manners import Manners, Result, manner_of
 from rejoinder.mcp.results import ASK_OUTPUT, CHECK_RUN, complete, pending, problem, waiting_text
-from rejoinder.mcp.server import IDENTITY, PATH
+from rejoinder.mcp.sealed import Sealer
+from rejoinder.mcp.server import PATH, identity_of
+from rejoinder.mcp.tasks import Tasks
 from rejoinder.node import Node
 from rejoinder.observe.logs import get_logger
 from rejoinder.runs.tools import Tool
@@ -39,6 +40,8 @@ Context = ServerRequestContext[Any, Any]
 
 #: How often a client that wants to know hears that its call goes on.
 PROGRESS_SECONDS = 5.0
+#: A call that takes longer than this becomes a task, for clients that know tasks.
+TASK_AFTER_SECONDS = 1.0
 INSTRUCTIONS = (
     "Some of these tools ask a person and wait for the answer. A call that takes long says that it is not finished "
     f"yet and names its run: call {CHECK_RUN} with that run_id to wait for the result. Nothing is lost meanwhile."
@@ -64,34 +67,48 @@ _CHECK_RUN_SCHEMA: dict[str, Any] = {
 
 
 def manager_of(
-    node: Node, calls: Calls, *, progress_seconds: float = PROGRESS_SECONDS
+    node: Node, calls: Calls, sealer: Sealer, *, progress_seconds: float = PROGRESS_SECONDS
 ) -> StreamableHTTPSessionManager:
-    # Stateless: a handshake-era session lives in one process and breaks on a deployment of several. What a session
-    # would give, asking the client itself, is not offered yet; progress and results need none. Always SSE: a person
-    # takes longer than the silence that clients and proxies bear on a plain response.
+    # Stateless: a session of the library's lives in one process and breaks on a deployment of several; the older
+    # generation's clients are asked by ours (wire.py). Always SSE: a person takes longer than the silence that clients
+    # and proxies bear on a plain response.
     return StreamableHTTPSessionManager(
-        Edge(node, calls, progress_seconds).server(), stateless=True, json_response=False
+        Edge(node, calls, sealer, progress_seconds).server(), stateless=True, json_response=False
     )
 
 
 class Edge:
     """The adapter between the protocol's handlers and runs."""
 
-    def __init__(self, node: Node, calls: Calls, progress_seconds: float) -> None:
+    def __init__(self, node: Node, calls: Calls, sealer: Sealer, progress_seconds: float) -> None:
         self._node = node
         self._calls = calls
         self._progress = progress_seconds
         # A tool of that name wins: the caller asked for it. What is pending is then fetched by the same call.
         self._checkable = CHECK_RUN not in node.registry
+        self._manners = Manners(
+            node,
+            calls,
+            sealer,
+            every=progress_seconds,
+            task_after=TASK_AFTER_SECONDS,
+            checkable=self._checkable,
+        )
 
     def server(self) -> Server[Any]:
+        server = self._server()
+        Tasks(self._node, self._calls).serve(server)
+        return server
+
+    def _server(self) -> Server[Any]:
         return Server(
             "rejoinder",
             version=version("rejoinder"),
             title="Rejoinder",
             instructions=INSTRUCTIONS,
             on_list_tools=self._list,
-            on_call_tool=self._call,
+            # A task is a result of a kind that the library does not know, and passes on.
+            on_call_tool=cast(Any, self._call),
             get_tool_input_schema=self._input_schema,
         )
 
@@ -107,24 +124,30 @@ class Edge:
             tools.append(_CHECK_RUN_TOOL)
         return types.ListToolsResult(tools=tools)
 
-    async def _call(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def _call(self, ctx: Context, params: types.CallToolRequestParams) -> Result:
         arguments = params.arguments or {}
         by = _identity(ctx)
         try:
             if params.name == CHECK_RUN and self._checkable:
                 return await self._check(ctx, arguments, by)
             await self._needs(by, "write", "call tools")
-            call = self._calls.begin(params.name, arguments, by=by, traceparent=_traceparent(ctx))
-            tell = self._teller(ctx, lambda: call.run_id)
-            ended = await self._calls.hold(call, self._hold_seconds, tell, self._progress)
-            if ended is not None:
-                return complete(ended, call.lost_run)
-            questions = await self._open_questions(call.run_id)
-            return pending(call.run_id, call.tool, questions, checkable=self._checkable)
+            leg = await self._manners.leg(
+                params,
+                arguments,
+                by,
+                lambda: self._calls.begin(params.name, arguments, by=by, traceparent=_traceparent(ctx)),
+            )
+            try:
+                tell = self._teller(ctx, leg.call.run_id)
+                return await self._manners.wait(manner_of(ctx), ctx, params, leg, by, tell)
+            finally:
+                self._calls.release(leg.call)
         except ToolNotFoundError as error:
             raise MCPError(types.INVALID_PARAMS, "No tool of this name is exposed.") from error
         except RejoinderError as error:
             return problem(error.as_problem())
+        except MCPError:
+            raise
         except Exception:
             # The older generation would be told the exception's own text.
             reference = uuid4()
@@ -142,11 +165,11 @@ class Edge:
     async def _check(self, ctx: Context, arguments: dict[str, Any], by: Identity) -> types.CallToolResult:
         await self._needs(by, "read", "read runs")
         run_id, seconds = self._check_arguments(arguments)
-        tell = self._teller(ctx, lambda: run_id)
+        tell = self._teller(ctx, run_id)
         ended = await self._calls.check(run_id, seconds, tell, self._progress, by=by)
         if ended is not None:
             return complete(ended)
-        return pending(run_id, None, await self._open_questions(run_id), checkable=True)
+        return pending(run_id, None, await self._calls.open_questions(run_id), checkable=True)
 
     def _check_arguments(self, arguments: dict[str, Any]) -> tuple[UUID, float]:
         for name in arguments:
@@ -169,24 +192,17 @@ class Edge:
     def _hold_seconds(self) -> float:
         return self._node.settings.rejoinder_mcp_hold_seconds
 
-    def _teller(self, ctx: Context, run_id: Callable[[], UUID]) -> Callable[[], Awaitable[None]]:
+    def _teller(self, ctx: Context, run_id: UUID) -> Callable[[], Awaitable[None]]:
         """Progress for a client that asked for it: seconds so far, and whom or what the run waits for."""
         began = time.monotonic()
 
         async def tell() -> None:
             if ctx.meta is None or ctx.meta.get("progress_token") is None:
                 return
-            message = waiting_text(await self._open_questions(run_id()))
+            message = waiting_text(await self._calls.open_questions(run_id))
             await ctx.session.report_progress(round(time.monotonic() - began, 3), None, message)
 
         return tell
-
-    async def _open_questions(self, run_id: UUID) -> list[Question]:
-        try:
-            return [q for q in await self._node.questions.of_run(run_id) if q.state == "pending"]
-        except NotReadyError:
-            # It is only told; the call itself waits the database's absence out.
-            return []
 
     def _input_schema(self, name: str) -> Mapping[str, Any] | None:
         if name in self._node.registry:
@@ -195,9 +211,7 @@ class Edge:
 
 
 def _identity(ctx: Context) -> Identity:
-    identity = ctx.request.scope[IDENTITY] if ctx.request is not None else None
-    assert isinstance(identity, Identity)
-    return identity
+    return identity_of(ctx.request.scope if ctx.request is not None else {})
 
 
 def _traceparent(ctx: Context) -> str | None:

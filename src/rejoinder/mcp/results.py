@@ -7,7 +7,15 @@ import json
 from typing import Any
 from uuid import UUID
 
-from mcp_types import CallToolResult, ContentBlock, TextContent
+from mcp_types import (
+    CallToolResult,
+    ContentBlock,
+    ElicitRequest,
+    ElicitRequestFormParams,
+    InputRequests,
+    InputRequiredResult,
+    TextContent,
+)
 
 from rejoinder.contract.answers import SUSPENDED_KEY
 from rejoinder.contract.questions import Question
@@ -96,6 +104,19 @@ def pending(run_id: UUID, tool: str | None, questions: list[Question], *, checka
         },
         _meta={RUN_META: str(run_id)},
     )
+
+
+def elicitation(params: dict[str, Any]) -> dict[str, Any]:
+    return {"method": "elicitation/create", "params": params}
+
+
+def input_required(requests: dict[str, dict[str, Any]], state: str) -> InputRequiredResult:
+    """What the client shall ask its person (the parameters of ``elicitation/create`` by question), or only call again."""
+    asked: InputRequests = {
+        key: ElicitRequest(params=ElicitRequestFormParams.model_validate(one))
+        for key, one in requests.items()
+    }
+    return InputRequiredResult(input_requests=asked or None, request_state=state)
 
 
 def waiting_text(questions: list[Question]) -> str:

@@ -6,7 +6,7 @@ Importing this costs nothing; the protocol itself is loaded when the first clien
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,10 @@ from rejoinder.access.gate import CrossSiteError, Hosts, authenticate, check_ori
 from rejoinder.contract.errors import AuthenticationError, NotReadyError, RejoinderError
 from rejoinder.contract.identity import Identity
 from rejoinder.mcp.calls import Calls
+from rejoinder.mcp.sealed import PURPOSE, Sealer
+from rejoinder.mcp.wire import Handshake, is_handshake
 from rejoinder.node import Node
+from rejoinder.store.sealing import SealingKeys
 
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -40,6 +43,8 @@ class Door:
         self._node = node
         self._hosts = Hosts(node.settings)
         self._progress_seconds = progress_seconds
+        self._sealer = Sealer(SealingKeys(node.database, PURPOSE))
+        self._handshake = Handshake(node, self._sealer)
         self._calls: Calls | None = None
         self._closing = False
         self._stop = asyncio.Event()
@@ -83,7 +88,12 @@ class Door:
         assert task is not None
         self._going.add(task)
         try:
-            await manager.handle_request(scope, receive, send)
+            if is_handshake(scope):
+                await self._handshake.pass_on(manager.handle_request, scope, receive, send, identity)
+            else:
+                await manager.handle_request(scope, receive, send)
+        except NotReadyError as error:
+            await _refusal(error)(scope, receive, send)
         finally:
             self._going.discard(task)
 
@@ -123,7 +133,9 @@ class Door:
             # In a thread: half a second on the event loop would hold up every answer.
             protocol: Any = await asyncio.to_thread(import_module, "rejoinder.mcp.protocol")
             self._calls = Calls(self._node)
-            manager = protocol.manager_of(self._node, self._calls, progress_seconds=self._progress_seconds)
+            manager = protocol.manager_of(
+                self._node, self._calls, self._sealer, progress_seconds=self._progress_seconds
+            )
         except Exception as error:
             self._loading = None
             loading.set_exception(error)
@@ -132,6 +144,13 @@ class Door:
         async with manager.run():
             loading.set_result(manager)
             await self._stop.wait()
+
+
+def identity_of(scope: Mapping[str, Any]) -> Identity:
+    """Who calls, as this door admitted them."""
+    identity = scope.get(IDENTITY)
+    assert isinstance(identity, Identity)
+    return identity
 
 
 def route(node: Node) -> Route:

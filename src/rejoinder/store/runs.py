@@ -16,7 +16,6 @@ _BRIEF = _COLUMNS.replace("result,", "NULL::jsonb AS result,").replace(
     "arguments,", "NULL::jsonb AS arguments,"
 )
 _BY_ID = _sql.by_id.replace("{columns}", _COLUMNS)
-_SAME_CALL = _sql.same_call.replace("{columns}", _COLUMNS)
 _OF_PARK = _sql.of_park.replace("{columns}", _COLUMNS)
 _NEWEST = _sql.newest.replace("{brief}", _BRIEF)
 
@@ -91,13 +90,6 @@ class Runs:
         limit: int = 50,
     ) -> list[Run]:
         return [Run(*row) for row in await self._db.rows(_NEWEST, tool, identity, state, held, limit)]
-
-    async def same_call(
-        self, *, tool: str, door: str, identity: str, key_id: UUID | None, arguments: dict[str, Any]
-    ) -> Run | None:
-        """The newest run that this caller started with these arguments over this door, going or ended."""
-        row = await self._db.row(_SAME_CALL, tool, door, identity, key_id, arguments)
-        return None if row is None else Run(*row)
 
     async def start(
         self,

@@ -321,19 +321,20 @@ async def test_what_is_held_in_memory_is_bounded(database_url: str, monkeypatch:
 
         for question in await served.questions(2):
             await served.answer(question, True)
-        await assert_eventually(lambda: order.ended == 2, "the runs did not end")
         calls = served.door._calls
         assert calls is not None
-        await assert_eventually(
-            lambda: all(one.ended_at for one in calls._calls.values()), "the calls did not end"
+        await assert_eventually(lambda: not calls._driven, "an ended call is kept in memory")
+        assert pending_of(await client.call_tool("order", {"what": "c"}))
+        # The store has what memory forgot, and for an hour the same call is answered with it.
+        done = await client.call_tool("check_run", {"run_id": runs[0]})
+        assert done.structured_content["ordered"] is True
+        done = await client.call_tool("order", {"what": "a"})
+        assert done.meta is not None
+        assert done.meta["rejoinder/run_id"] == runs[0]
+        await served.node.database.execute(
+            "UPDATE rejoinder.run SET finished_at = clock_timestamp() - interval '2 hours' WHERE id = $1",
+            UUID(runs[1]),
         )
-        monkeypatch.setattr("rejoinder.mcp.calls.MOST_KEPT", 1)
-        assert pending_of(await client.call_tool("order", {"what": "c"}))
-        assert len(calls) == 2
-        monkeypatch.setattr("rejoinder.mcp.calls.KEEP_SECONDS", 0.0)
-        assert pending_of(await client.call_tool("order", {"what": "c"}))
-        assert len(calls) == 1
-        # The store has what memory forgot.
-        for run_id in runs:
-            done = await client.call_tool("check_run", {"run_id": run_id})
-            assert done.structured_content["ordered"] is True
+        new = pending_of(await client.call_tool("order", {"what": "b"}))
+        assert new["run_id"] != runs[1]
+        assert not calls._watched or set(calls._watched) <= {UUID(new["run_id"])}

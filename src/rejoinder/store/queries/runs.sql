@@ -12,16 +12,6 @@ SELECT {brief} FROM rejoinder.run
    AND ($4::boolean IS NULL OR held = $4)
  ORDER BY created_at DESC, id LIMIT $5;
 
--- name: same_call
--- The newest run of the very same call over one door: $1 tool, $2 door, $3 identity, $4 key, $5 arguments. All that
--- are going (a partial index), and of the ended ones the tool's newest 200: bounded, and enough to tell of a loss.
-SELECT {columns} FROM (
-    (SELECT * FROM rejoinder.run WHERE state = 'running' AND tool = $1)
-    UNION ALL
-    (SELECT * FROM rejoinder.run WHERE tool = $1 ORDER BY created_at DESC, id LIMIT 200)) AS recent
- WHERE door = $2 AND identity = $3 AND key_id IS NOT DISTINCT FROM $4 AND arguments = $5::jsonb
- ORDER BY created_at DESC, id LIMIT 1;
-
 -- name: start
 SELECT rejoinder.start_run_v2($1, $2, $3, $4, $5, $6, $7, $8, $9);
 
