@@ -1,4 +1,4 @@
-"""The style sheet, the script and the icon: named by their content, so a browser may keep them for ever."""
+"""The style sheet, the scripts and the icon: named by their content, so a browser may keep them for ever."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 PREFIX = "/assets"
 _TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
-_NAMES = ("app.css", "app.js", "icon.svg")
+_NAMES = ("app.css", "form.js", "app.js", "icon.svg")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,10 @@ from urllib.parse import quote, urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from rejoinder.forms.wording import filled
-from rejoinder.language.spoken import n, t
+from rejoinder.language.spoken import language, n, t
 from rejoinder.web import safe, words
 from rejoinder.web.assets import asset_path
+from rejoinder.web.script_words import script_words
 
 
 @cache
@@ -24,7 +25,16 @@ def environment() -> Environment:
     )
     made.filters.update(shown=safe.shown, plain=safe.plain, first_line=safe.first_line, pretty=safe.pretty)
     made.globals.update(
-        asset=asset_path, link=link, fold=safe.fold, headed=safe.headed, words=words, t=t, n=n, fill=filled
+        asset=asset_path,
+        link=link,
+        fold=safe.fold,
+        headed=safe.headed,
+        words=words,
+        t=t,
+        n=n,
+        fill=filled,
+        language=language,
+        script_words=script_words,
     )
     return made
 

@@ -1,149 +1,13 @@
-// What the pages gain with a script: times in the reader's zone, a list that stays fresh, drafts, single-key shortcuts.
+// What the inbox gains with a script beside what form.js does: a list that stays fresh, and single-key shortcuts.
 // Everything works without it.
 (() => {
   "use strict";
 
-  const $ = (selector, root = document) => root.querySelector(selector);
-  const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
-  const store = {
-    get(key) { try { return localStorage.getItem(key); } catch { return null; } },
-    set(key, value) { try { localStorage.setItem(key, value); } catch { /* full or forbidden: nothing is kept */ } },
-    drop(key) { try { localStorage.removeItem(key); } catch { /* forbidden */ } },
-    keys() { try { return Object.keys(localStorage); } catch { return []; } },
-  };
+  const { $, $$, store, say, counted, prepare, writeTimes } = window.rejoinder;
   const announcer = $("#announcer");
-  const say = (text) => { if (announcer) announcer.textContent = text; };
-
-  // Times
-
-  const zoned = (options) => new Intl.DateTimeFormat(undefined, options);
-  const day = { year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" };
-  const formats = {
-    absolute: zoned({ ...day, timeZoneName: "short" }),
-    exact: zoned({ ...day, second: "2-digit", timeZoneName: "short" }),
-  };
-  const count = (number, unit) => { const whole = Math.round(number); return `${whole} ${unit}${whole === 1 ? "" : "s"}`; };
-
-  function distance(seconds) {
-    const minutes = Math.abs(seconds) / 60;
-    if (minutes < 1) return "less than a minute";
-    if (minutes < 90) return count(minutes, "minute");
-    return minutes / 60 < 36 ? `about ${count(minutes / 60, "hour")}` : `about ${count(minutes / 1440, "day")}`;
-  }
-
-  function brief(seconds) {
-    const minutes = Math.abs(seconds) / 60;
-    if (minutes < 1) return "<1 min";
-    if (minutes < 90) return `${Math.round(minutes)} min`;
-    return minutes / 60 < 36 ? `${Math.round(minutes / 60)} h` : `${Math.round(minutes / 1440)} d`;
-  }
-
-  function writeTimes(root = document) {
-    for (const time of $$("time[data-style]", root)) {
-      const moment = new Date(time.dateTime);
-      const seconds = (moment - Date.now()) / 1000;
-      const style = time.dataset.style;
-      const text = formats[style] ? formats[style].format(moment)
-        : style === "brief" ? brief(seconds)
-          : seconds >= 0 ? `in ${distance(seconds)}` : `${distance(seconds)} ago`;
-      // Written only where it changed, once a minute: a screen reader is not flooded.
-      if (time.textContent !== text) time.textContent = text;
-    }
-  }
-
-  // The offset beside a date and time starts as the reader's own.
-  function ownOffset(moment = new Date()) {
-    const minutes = -moment.getTimezoneOffset();
-    if (minutes === 0) return "Z";
-    const part = (number) => String(Math.trunc(Math.abs(number))).padStart(2, "0");
-    return `${minutes < 0 ? "-" : "+"}${part(minutes / 60)}:${part(minutes % 60)}`;
-  }
-
-  // Drafts: what was typed survives a closed tab. Never that of a sensitive question.
-
-  const draftKey = (form) => form.dataset.draft && `rejoinder.draft.${form.dataset.draft}`;
-  const typedFields = (form) => $$("textarea, input:not([type=hidden]):not([type=password]), select", form).filter((field) => field.name);
-
-  function keepDraft(form) {
-    const key = draftKey(form);
-    if (!key) return;
-    const values = typedFields(form).map((field) => [field.name, field.type, field.value, field.checked === true]);
-    store.set(key, JSON.stringify({ at: Date.now(), values }));
-  }
-
-  function restoreDraft(form) {
-    const key = draftKey(form);
-    const kept = key && store.get(key);
-    // A page that was drawn again with faults or with a row more holds what was typed already.
-    if (!kept || $(".summary", form) || $("[autofocus]", form)) return;
-    let values;
-    try { ({ values } = JSON.parse(kept)); } catch { store.drop(key); return; }
-    const left = [...values];
-    for (const field of typedFields(form)) {
-      const choice = field.type === "radio" || field.type === "checkbox";
-      const index = left.findIndex((one) => one[0] === field.name && one[1] === field.type && (!choice || one[2] === field.value));
-      if (index < 0) continue;
-      const [[, , value, checked]] = left.splice(index, 1);
-      if (choice) field.checked = checked;
-      else field.value = value;
-    }
-  }
-
-  function forgetOldDrafts() {
-    const monthAgo = Date.now() - 30 * 86400e3;
-    for (const key of store.keys()) {
-      if (!key.startsWith("rejoinder.draft.")) continue;
-      try { if (!(JSON.parse(store.get(key)).at > monthAgo)) store.drop(key); } catch { store.drop(key); }
-    }
-  }
-
-  // One question's pane
-
-  function prepare(root) {
-    writeTimes(root);
-    for (const zone of $$("[data-zone]:not([data-set])", root)) {
-      zone.value = ownOffset();
-      const picker = zone.parentElement.firstElementChild;
-      // Summer time: the offset is that of the day that was picked, until somebody types another.
-      picker.addEventListener("change", () => { if (picker.value && !zone.dataset.set) zone.value = ownOffset(new Date(picker.value)); });
-      zone.addEventListener("input", () => { zone.dataset.set = ""; });
-    }
-    for (const form of $$(".answer-form", root)) {
-      restoreDraft(form);
-      form.addEventListener("input", () => keepDraft(form));
-      form.addEventListener("submit", (event) => submitOnce(form, event));
-    }
-    for (const article of $$(".question[data-open=no]", root)) store.drop(`rejoinder.draft.${article.dataset.id}`);
-    const focus = $("[autofocus]", root);
-    if (focus && document.activeElement !== focus) focus.focus({ preventScroll: false });
-  }
-
-  function submitOnce(form, event) {
-    if (form.dataset.sent) { event.preventDefault(); return; }
-    const button = event.submitter;
-    if (button && button.dataset.fill !== undefined) {
-      event.preventDefault();
-      const field = $("#answer", form);
-      field.value = button.dataset.fill;
-      field.focus();
-      keepDraft(form);
-      return;
-    }
-    form.dataset.sent = "yes";
-    form.setAttribute("aria-busy", "true");
-  }
-  // Back from the next page, the form can be sent again.
-  addEventListener("pageshow", () => { for (const form of $$("[data-sent]")) { delete form.dataset.sent; form.removeAttribute("aria-busy"); } });
+  const announce = (text) => { if (announcer) announcer.textContent = text; };
 
   document.addEventListener("click", (event) => {
-    const reveal = event.target.closest("[data-reveal]");
-    if (reveal) {
-      const field = document.getElementById(reveal.getAttribute("aria-controls"));
-      const show = field.type === "password";
-      field.type = show ? "text" : "password";
-      reveal.textContent = show ? "Hide" : "Show";
-      reveal.setAttribute("aria-pressed", String(show));
-    }
     if (event.target.closest("[data-help]")) openHelp();
     for (const menu of $$(".me[open]")) if (!menu.contains(event.target)) menu.open = false;
   });
@@ -218,18 +82,18 @@
 
   function showBar() {
     if (!fresh.size) { bar.hidden = true; return; }
-    const text = `${count(fresh.size, "new question")}: show`;
+    const text = counted("fresh", fresh.size);
     if (!bar.hidden && bar.textContent === text) return;
     bar.textContent = text;
     bar.hidden = false;
-    say(`${count(fresh.size, "new question")} in the list.`);
+    announce(counted("freshSaid", fresh.size));
   }
 
   // What has ended stays where it is until the list is drawn anew: nothing moves under the reader's eyes.
   function markGone(row, gone) {
     row.classList.toggle("gone", gone);
     const mark = $(".ended", row);
-    if (gone && !mark) $(".meta", row).append(Object.assign(document.createElement("span"), { className: "ended unseen", textContent: "no longer open" }));
+    if (gone && !mark) $(".meta", row).append(Object.assign(document.createElement("span"), { className: "ended unseen", textContent: say("gone") }));
     else if (!gone) mark?.remove();
   }
 
@@ -254,7 +118,7 @@
 
   async function fragment(path) {
     const response = await fetch(path, { headers: { "x-fragment": "yes" }, credentials: "same-origin" });
-    if (response.status === 401) { stop("You are signed out. Reload this page to sign in again."); return null; }
+    if (response.status === 401) { stop(say("signedOut")); return null; }
     if (!response.ok) return null;
     return document.adoptNode(new DOMParser().parseFromString(await response.text(), "text/html").body);
   }
@@ -268,7 +132,7 @@
     const now = $$("li[data-id]", root).map((row) => row.dataset.id);
     if (!before.length) {
       if (now.length) putQueue(root);
-      if (now.length) say(`${count(now.length, "new question")}.`);
+      if (now.length) announce(counted("freshFirst", now.length));
     } else {
       for (const row of $$("li[data-id]", queue)) markGone(row, !now.includes(row.dataset.id));
       fresh.clear();
@@ -324,10 +188,10 @@
     const outcome = $("#outcome", next);
     if (typed && outcome) {
       const kept = Object.assign(document.createElement("pre"), { className: "json", tabIndex: 0, textContent: typed });
-      const line = Object.assign(document.createElement("p"), { textContent: "What you had written:" });
+      const line = Object.assign(document.createElement("p"), { textContent: say("written") });
       outcome.append(line, kept);
     }
-    say(`${$("h2", outcome)?.textContent ?? "The question has ended"}.`);
+    announce(`${$("h2", outcome)?.textContent ?? say("ended")}.`);
     if (held) outcome?.focus();
   }
 
@@ -367,7 +231,7 @@
 
   function stop(text) {
     source?.close();
-    say(text);
+    announce(text);
     if (!bar) return;
     const note = bar.cloneNode(false);
     note.removeAttribute("id");
@@ -398,9 +262,6 @@
     } catch { setTimeout(relisten, 5000); }
   }
 
-  forgetOldDrafts();
-  prepare(document);
-  setInterval(writeTimes, 30000);
   if (queue && "EventSource" in window) {
     listen();
     addEventListener("pagehide", () => source?.close());
