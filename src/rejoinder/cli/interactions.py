@@ -14,6 +14,7 @@ from rejoinder.cli.client import Client, ServerError, segment
 from rejoinder.cli.moments import away, local, shown
 from rejoinder.cli.output import note, print_json, print_mapping, print_table
 from rejoinder.cli.remote import ON_THIS_MACHINE, Remote, items_of
+from rejoinder.contract.terminal import one_line
 
 app = App(name="interactions", help="List, watch, answer and withdraw questions.")
 
@@ -154,6 +155,17 @@ def answer(
         print_json(done)
     else:
         report(client, whole, question)
+
+
+@app.command(name="open")
+def open_link(identifier: Id, /, *, remote: Remote = ON_THIS_MACHINE) -> None:
+    """Print the link of an external question, with a ticket in it. Whoever has it can answer."""
+    client = remote.client()
+    found = client.post(f"/api/interactions/{segment(whole_id(client, identifier))}/open")
+    if remote.json:
+        print_json(found)
+    else:
+        print(one_line(found["url"]))
 
 
 @app.command

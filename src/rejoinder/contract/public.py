@@ -65,6 +65,8 @@ def wrong_with_link(url: object) -> str | None:
         return "it is no address"
     if parts.scheme not in ("http", "https") or not host:
         return "it must begin with https:// or http:// and name a host"
+    if not host.isascii():
+        return "the name of its host must be spelled in ASCII, as in xn--..."
     if parts.username is not None or parts.password is not None:
         return "it must hold no user and no password"
     return None

@@ -93,6 +93,19 @@ def router(node: Node) -> APIRouter:
         await node.asks.cancel(identifier, by=identity_of(request), via=VIA)
         return reply({"interaction_id": str(identifier), "status": "cancelled"})
 
+    @api.post(
+        "/api/interactions/{interaction_id}/open",
+        openapi_extra=needs("write", refuses=(400, 404, 503), **gives("OpenedLink")),
+        summary="Get the link of an external question",
+    )
+    async def open_link(request: Request) -> Response:
+        """For the person who is asked, who goes there next: the whole link, with a ticket of its own in it. Whoever has
+        it can answer. The trail tells who was given one."""
+        by = identity_of(request)
+        question = await node.asks.get(interaction_id(request.path_params["interaction_id"]), by=by)
+        url = await node.callbacks.send_out(question, by=by, via=VIA)
+        return reply({"interaction_id": str(question.id), "url": url})
+
     return api
 
 

@@ -108,6 +108,7 @@ SCHEMAS: dict[str, Schema] = {
             record({"canary": TEXT}),
         ]
     },
+    "OpenedLink": record({"interaction_id": ID, "url": TEXT}),
     "Cancelled": record({"interaction_id": ID, "status": {"const": "cancelled"}}),
     "Question": record(_QUESTION, _QUESTION_MORE),
     "QuestionDetail": record(

@@ -73,6 +73,8 @@ def read(question: Question, pairs: Pairs) -> Entry:
             if not text.strip():
                 return Entry(error="Write an answer before you send it.")
             return Entry(text, ready=True, text=text)
+        case "external":
+            return Entry(error="This question is answered by an outside system, not here.")
         case _:
             state = form.read(question.format_payload, pairs)
             return Entry(state.value, ready=state.ready, form=state, edit=state.edit)

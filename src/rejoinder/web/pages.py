@@ -8,7 +8,7 @@ from starlette.routing import BaseRoute, Route
 
 from rejoinder.access.declared import Budget, open_to_all
 from rejoinder.node import Node
-from rejoinder.web import assets, audit, inbox, keys, runs
+from rejoinder.web import assets, audit, inbox, keys, outside, runs
 from rejoinder.web.session import Session
 from rejoinder.web.site import Site, redirect
 
@@ -30,6 +30,7 @@ def routes(node: Node) -> list[BaseRoute]:
         site.route("/inbox/{id}", inbox.show_question),
         site.route("/inbox/{id}/pane", inbox.show_pane),
         site.route("/inbox/{id}/answer", inbox.answer, method="POST", grant="write"),
+        site.route("/inbox/{id}/open", outside.leave, method="POST", grant="write"),
         site.route("/inbox/{id}/withdraw", inbox.withdraw, method="POST", grant="write"),
         site.route("/runs", runs.show_all),
         site.route("/runs/{id}", runs.show_one),

@@ -16,6 +16,7 @@ from rejoinder.store.runs import Run
 from rejoinder.web import words
 from rejoinder.web.entry import MAX_BUTTONS, Entry
 from rejoinder.web.form import render
+from rejoinder.web.outside import Outside, outside_of
 from rejoinder.web.reading import Line, lines_of
 from rejoinder.web.site import Visit
 
@@ -58,6 +59,7 @@ class Pane:
     as_buttons: bool
     entry: Entry
     form: Markup | None
+    outside: Outside | None
     answer: list[Line] | None
     trail: list[Event]
     trail_cut: bool
@@ -114,6 +116,7 @@ async def pane_of(
         as_buttons=len(options) <= MAX_BUTTONS,
         entry=entry,
         form=_form(question, entry) if is_open else None,
+        outside=outside_of(question),
         answer=_answer(question),
         trail=[one for one in trail if one.audience is None or by.may_see(one.audience)],
         trail_cut=len(trail) >= TRAIL,
@@ -154,7 +157,7 @@ def _answer(question: Question) -> list[Line] | None:
     if question.state != "answered" or question.sensitive:
         return None
     value: Any = question.answer
-    if question.answer_format == "form":
+    if question.answer_format in ("form", "external"):
         return lines_of(question.format_payload or {}, value)
     if isinstance(value, bool):
         return [Line(None, "Yes" if value else "No", 0)]

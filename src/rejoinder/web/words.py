@@ -16,6 +16,7 @@ VIA = {
     "cli": "on the command line",
     "mcp": "over MCP",
     "tool": "by a tool",
+    "callback": "through its callback URL",
 }
 RUN_STATES = {
     "running": "Running",
@@ -56,7 +57,7 @@ def subject(name: str) -> str:
     """A name at the beginning of a sentence; only words of ours are changed."""
     return (
         name[:1].upper() + name[1:]
-        if name in ("you", "somebody", "somebody at this computer", "the deadline")
+        if name in ("you", "somebody", "somebody at this computer", "the deadline", "an outside system")
         else name
     )
 
@@ -71,6 +72,7 @@ def who(name: str | None, viewer: str | None = None) -> str:
         NO_AUTH: "somebody at this computer",
         SYSTEM: "Rejoinder",
         EXPIRY: "the deadline",
+        "external-callback": "an outside system",
     }.get(name, name)
 
 
@@ -126,6 +128,7 @@ _EVENTS = {
     "interaction.add": "{who} asked",
     "interaction.answered": "{who} answered{via}",
     "answer.refused": "An answer by {who}{via} was not taken",
+    "link.opened": "{who} opened the link to the outside system",
     "ask.refused": "A question by {who} was refused",
     "run.started": "{who} started the run",
     "run.entered": "A worker took the run",
@@ -145,6 +148,7 @@ _EVENTS = {
 }
 _REASONS = {
     "mismatch": "it did not fit the question",
+    "delivery-seen": "what carried it had counted before",
     "wrong-audience": "the question is addressed to somebody else",
     "interrupted": "its worker stopped in the middle",
     "exhausted": "it was started too often",
