@@ -27,6 +27,7 @@ from typing import Any, Self
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.datastructures import Headers
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
@@ -213,6 +214,8 @@ class FakeGateway:
         self.device_token: str | None = None
         self.draining = False
         self.handlers: dict[str, Handler] = {}
+        #: What a plain GET of these paths is answered with.
+        self.files: dict[str, bytes] = {}
         self.connections: list[FakeConnection] = []
         self._greeted = 0
         self._changed = asyncio.Condition()
@@ -289,6 +292,11 @@ class FakeGateway:
         }
 
     def _upgrade(self, socket: ServerConnection, request: Request) -> Response | None:
+        if request.path in self.files:
+            headers = Headers({"Content-Length": str(len(self.files[request.path])), "Connection": "close"})
+            return Response(200, "OK", headers, self.files[request.path])
+        if "Upgrade" not in request.headers:
+            return socket.respond(404, "nothing is here\n")
         return socket.respond(503, "draining\n") if self.draining else None
 
     async def _serve(self, socket: ServerConnection) -> None:

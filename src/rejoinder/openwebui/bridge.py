@@ -22,6 +22,7 @@ from rejoinder.openclaw.frames import Event
 from rejoinder.openclaw.handshake import Access, Hello
 from rejoinder.openclaw.history import read_history
 from rejoinder.openclaw.sessions import Row, list_sessions
+from rejoinder.openwebui.afterwards import Afterwards
 from rejoinder.openwebui.claim import Missing
 from rejoinder.openwebui.host import Host
 from rejoinder.openwebui.inline import Inline
@@ -65,8 +66,14 @@ class Bridge:
         self.client = GatewayClient(access, self, clock=clock)
         self.table = RunTable(self._accepts)
         self.registry = Registry(host.anchor)
+        self.afterwards = Afterwards(host, self.client, settled=self._settled, spawn=self.spawn)
         self.messages = Messages(
-            host, self.registry, self.id, stopped=self._writer_stopped, emptied=self._emptied
+            host,
+            self.registry,
+            self.id,
+            stopped=self._writer_stopped,
+            emptied=self._emptied,
+            finished=self.afterwards.finished,
         )
         self.listed: dict[str, Row] = {}
         self.retired = False
@@ -133,6 +140,7 @@ class Bridge:
         if isinstance(action, signals.Show):
             self.messages.show(action.run, action.diff, first=action.first)
         elif isinstance(action, signals.End):
+            self.afterwards.ended(action.run, action.final)
             how: Missing = "put"
             if missing is not None and not action.run.state.events:
                 how = missing.get(action.run.message_id or "", "put")
@@ -215,6 +223,13 @@ class Bridge:
     async def idle(self, key: str) -> None:
         """Wait until no run goes on in the session. The Gateway's word ends it and no clock."""
         while self.active(key) and not self.retired:
+            await self._stirred()
+
+    async def _settled(self, key: str) -> None:
+        while self.client.connected and not self.retired:
+            row = self.listed.get(key)
+            if row is None or not row.has_active_run:
+                return
             await self._stirred()
 
     async def greeted_after(self, hellos: int) -> None:

@@ -14,6 +14,7 @@ from rejoinder.openclaw.calls import Model, list_models
 from rejoinder.openclaw.device import Device
 from rejoinder.openclaw.errors import GatewayError
 from rejoinder.openclaw.handshake import READ, WRITE, Access, gateway_url
+from rejoinder.openwebui.afterwards import Wishes
 from rejoinder.openwebui.bridge import Bridge
 from rejoinder.openwebui.host import Host, UnknownHost
 from rejoinder.openwebui.valves import Connection, PipeValves
@@ -57,6 +58,8 @@ def bridge_for(valves: PipeValves, app: Any = None, *, pipe_id: str | None = Non
         found = Bridge(host, access_of(valves), send_stop=valves.SEND_STOP_ON_CANCEL)
         _deployment.bridge, _deployment.settings = found, settings
         found.start()
+    agent = valves.TITLE_GEN_AGENT_ID.strip() if valves.AUTO_TITLE else ""
+    found.afterwards.wishes = Wishes(title_agent=agent or None, facts=valves.SHOW_USAGE)
     if pipe_id is not None:
         found.models = f"{pipe_id}."
     return found

@@ -8,6 +8,7 @@ Known to work: 0.12.0 to 0.12.4. `save_response_stream` takes the message's text
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import inspect
 import logging
@@ -15,7 +16,10 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from hashlib import sha256
 from importlib import import_module
+from io import BytesIO
+from pathlib import PurePosixPath
 from typing import Any
 
 log = logging.getLogger("rejoinder.openwebui")
@@ -25,6 +29,7 @@ Emit = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 TESTED = "0.12.0 to 0.12.4"
 _CHATS, _ROWS = "open_webui.models.chats", "open_webui.models.chat_messages"
+_FILES = "open_webui.models.files"
 _SOCKET, _TASKS = "open_webui.socket.main", "open_webui.tasks"
 #: Module, name within it, and the arguments it must take.
 _NEEDED: tuple[tuple[str, str, tuple[str, ...]], ...] = (
@@ -40,6 +45,10 @@ _NEEDED: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (_TASKS, "cleanup_task", ("redis", "task_id", "id")),
     (_TASKS, "list_task_ids_by_item_id", ("redis", "id")),
     (_TASKS, "save_response_stream", ("redis", "task_id", "chat_id", "message_id", "output")),
+    (_FILES, "Files.insert_new_file", ("user_id", "form_data")),
+    (_FILES, "Files.get_file_by_id", ("id",)),
+    (_FILES, "FileForm", ()),
+    ("open_webui.storage.provider", "Storage.upload_file", ("file", "filename", "tags")),
     ("open_webui.models.functions", "Functions.get_function_valves_by_id", ("id",)),
     ("open_webui.internal.db", "get_async_db", ()),
     ("sqlalchemy.orm.attributes", "flag_modified", ("instance", "key")),
@@ -89,6 +98,17 @@ class Edit:
         found = self._history["currentId"]
         return str(found) if found else None
 
+    @property
+    def title(self) -> str:
+        """The chat's title."""
+        return str(getattr(self._chat, "title", None) or (self._chat.chat or {}).get("title") or "")
+
+    def rename(self, title: str) -> None:
+        """Give the chat another title."""
+        self._chat.title = title
+        self._chat.chat = {**(self._chat.chat or {}), "title": title}
+        self._host.changed(self._chat)
+
     async def put(self, message_id: str, fields: Mapping[str, Any]) -> Message:
         """Write fields of a message, or a new one, into both of the Host's stores."""
         stored: Message = self._host.chats.upsert_message_to_history(self._history, message_id, dict(fields))
@@ -96,9 +116,9 @@ class Edit:
         self._host.changed(self._chat)
         self._chat.current_message_id = self._history["currentId"]
         self._chat.updated_at = int(time.time())
-        await self._host.rows.upsert_message(
-            message_id, self._chat.id, self.user_id, stored, db=self._session
-        )
+        # The Host adds tokens that are told anew to those that it knows.
+        told = {name: value for name, value in stored.items() if name != "usage" or name in fields}
+        await self._host.rows.upsert_message(message_id, self._chat.id, self.user_id, told, db=self._session)
         return stored
 
 
@@ -229,6 +249,24 @@ class Host:
                     if str(one) in found:
                         found[str(one)][1].append(str(composite).removeprefix(f"{one}-"))
         return found
+
+    async def save_file(self, user_id: str, file_id: str, name: str, kind: str, data: bytes) -> None:
+        """Keep a file of a user's; nothing is done where the id is there already. kind: its MIME type."""
+        files, storage = self._names["Files"], self._names["Storage"]
+        if await files.get_file_by_id(file_id) is not None:
+            return
+        shown = (
+            "".join(letter for letter in PurePosixPath(name).name if letter.isprintable())[-200:] or "file"
+        )
+        suffix = PurePosixPath(shown).suffix
+        stored = file_id + (suffix if suffix[1:].isalnum() and suffix.isascii() else "")
+        tags = {"OpenWebUI-User-Id": user_id, "OpenWebUI-File-Id": file_id}
+        _, path = await asyncio.to_thread(storage.upload_file, BytesIO(data), stored, tags)
+        meta = {"name": shown, "content_type": kind, "size": len(data), "data": {}}
+        form = self._names["FileForm"](
+            id=file_id, hash=sha256(data).hexdigest(), filename=shown, path=path, data={}, meta=meta
+        )
+        await files.insert_new_file(user_id, form)
 
     async def valves(self, function_id: str) -> dict[str, Any]:
         """The values an administrator set for a Function."""

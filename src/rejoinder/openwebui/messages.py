@@ -53,6 +53,7 @@ class Messages:
     """The messages of one bridge.
 
     stopped: somebody pressed Stop or Send now on a message that a writer of ours writes.
+    finished: a message of ours is written to its end.
     """
 
     def __init__(
@@ -63,9 +64,10 @@ class Messages:
         *,
         stopped: Callable[[Writer], None],
         emptied: Callable[[], None],
+        finished: Callable[[str], None],
     ) -> None:
         self._host, self._registry, self._writer_id = host, registry, writer_id
-        self._stopped, self._emptied = stopped, emptied
+        self._stopped, self._emptied, self._finished = stopped, emptied, finished
         self._sinks: dict[str, Inline | Opening | Writer] = {}
         self._mine: OrderedDict[str, None] = OrderedDict()
         self._chats: dict[str, asyncio.Lock] = {}
@@ -181,7 +183,7 @@ class Messages:
                     place,
                     opening.emission,
                     on_stopped=self._stopped,
-                    on_over=lambda _: self._gone(message_id),
+                    on_over=lambda _: self._over(message_id),
                     hook=Hook(self._host, place.user_id, place.chat_id, message_id, self.spawn),
                 )
                 self._sinks[message_id] = writer
@@ -230,6 +232,7 @@ class Messages:
         if place is not None:
             self._remember(message_id)
             await announce_finished(self._host, place, error)
+            self._finished(message_id)
 
     async def _claim(self, key: str, run_id: str, message_id: str, **how: Any) -> Place | None:
         chat = parse_key(key)
@@ -255,11 +258,16 @@ class Messages:
         if len(self._mine) > _KEPT:
             self._mine.popitem(last=False)
 
+    def _over(self, message_id: str) -> None:
+        self._finished(message_id)
+        self._gone(message_id)
+
     def _gone(self, message_id: str) -> None:
         self._sinks.pop(message_id, None)
         self._empty()
 
     def _released(self, message_id: str) -> None:
+        self._finished(message_id)
         self._registry.release(message_id)
         self._empty()
 

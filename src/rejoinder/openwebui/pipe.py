@@ -106,7 +106,15 @@ class Pipe:
     ) -> Asked:
         text, attachments = _last_words(body)
         level = str(body.get("reasoning_effort") or "").strip().lower()
-        model = self.valves.DEFAULT_MODEL.strip() if chosen in ("", DEFAULT) else chosen
+        presets = {
+            "": self.valves.DEFAULT_MODEL,
+            DEFAULT: self.valves.DEFAULT_MODEL,
+            "chatgpt": self.valves.CHATGPT_MODEL,
+            "opus": self.valves.OPUS_MODEL,
+            "sonnet": self.valves.SONNET_MODEL,
+            "glm": self.valves.GLM_MODEL,
+        }
+        model = presets.get(chosen, chosen).strip()
         return Asked(
             agent=self.valves.AGENT_ID.strip() or "main",
             user=str(user.get("id") or "") or None,

@@ -46,6 +46,29 @@ class PipeValves(Connection):
         description="The model of the entry “OpenClaw · Default”. Empty: the agent's own.",
     )
     MAX_MODELS: int = Field(default=30, ge=1, le=100, description="The most models that are offered.")
+    CHATGPT_MODEL: str = Field(
+        default="openai/gpt-5.5", description="The model that a chat of the old entry “chatgpt” uses."
+    )
+    OPUS_MODEL: str = Field(
+        default="anthropic/claude-opus-4-8", description="The model that a chat of the old entry “opus” uses."
+    )
+    SONNET_MODEL: str = Field(
+        default="anthropic/claude-sonnet-5",
+        description="The model that a chat of the old entry “sonnet” uses.",
+    )
+    GLM_MODEL: str = Field(
+        default="openrouter/z-ai/glm-5.2", description="The model that a chat of the old entry “glm” uses."
+    )
+    AUTO_TITLE: bool = Field(
+        default=True, description="Have an agent of its own name a new chat after its first exchange."
+    )
+    TITLE_GEN_AGENT_ID: str = Field(
+        default="title-gen",
+        description="The agent that names chats. Where the Gateway has none of this name, chats keep their titles.",
+    )
+    SHOW_USAGE: bool = Field(
+        default=True, description="Show above a reply how full the context is and what is left of the limits."
+    )
 
 
 class EventValves(BaseModel):

@@ -42,6 +42,8 @@ class World:
     answers: dict[str, Callable[[str], Any]] = field(default_factory=dict)
     make: Any = None
     read: Any = None
+    stored: Any = None
+    title: Any = None
 
     async def chat(self, *messages: Mapping[str, Any], current: str | None = None, at: int = 0) -> str:
         """A chat with these messages, each the child of the one before. `at`: when it last changed."""
@@ -189,9 +191,26 @@ def stand_in() -> World:
     ) -> None:
         streams[task_id] = (content, output)
 
+    files: dict[str, Any] = {}
+    contents: dict[str, bytes] = {}
+
+    async def get_file_by_id(id: str) -> Any:
+        return files.get(id)
+
+    async def insert_new_file(user_id: str, form_data: Any) -> Any:
+        files[form_data.id] = form_data
+        return form_data
+
+    def upload_file(file: Any, filename: str, tags: Any) -> Any:
+        contents[filename] = file.read()
+        return contents[filename], filename
+
     names = {
         "Chats": chats,
         "ChatMessages": rows,
+        "Files": SimpleNamespace(get_file_by_id=get_file_by_id, insert_new_file=insert_new_file),
+        "FileForm": SimpleNamespace,
+        "Storage": SimpleNamespace(upload_file=upload_file),
         "get_event_emitter": get_event_emitter,
         "get_event_call": get_event_call,
         "get_session_ids_from_room": lambda room: [
@@ -209,6 +228,7 @@ def stand_in() -> World:
         chats.known[chat_id] = SimpleNamespace(
             id=chat_id,
             user_id=world.user,
+            title="New Chat",
             chat={"models": ["openclaw_gateway.default"], "history": history},
             current_message_id=history["currentId"],
             updated_at=at,
@@ -222,7 +242,14 @@ def stand_in() -> World:
                 assert {k: known[k] for k in ("done", "content")} == {k: row[k] for k in ("done", "content")}
         return found
 
-    world.make, world.read = make, read
+    async def stored(file_id: str) -> tuple[str, str, bytes]:
+        form = files[file_id]
+        return form.filename, form.meta["content_type"], contents[form.path]
+
+    async def title(chat_id: str) -> str:
+        return str(chats.known[chat_id].title)
+
+    world.make, world.read, world.stored, world.title = make, read, stored, title
     return world
 
 
@@ -282,7 +309,7 @@ async def real() -> World:
     world.host._names = names
 
     async def make(chat_id: str, history: Any, at: int) -> None:
-        chat = {"title": "x", "models": ["openclaw_gateway.default"], "history": history}
+        chat = {"title": "New Chat", "models": ["openclaw_gateway.default"], "history": history}
         await Chats.insert_new_chat(chat_id, world.user, ChatForm(chat=chat))
         for message_id, message in history["messages"].items():
             await ChatMessages.upsert_message(message_id, chat_id, world.user, message)
@@ -302,7 +329,21 @@ async def real() -> World:
                 assert row.get(name) == message.get(name), (message_id, name, row, message)
         return history
 
-    world.make, world.read = make, read
+    async def stored(file_id: str) -> tuple[str, str, bytes]:
+        from open_webui.models.files import Files
+        from open_webui.storage.provider import Storage
+
+        found = await Files.get_file_by_id(file_id)
+        assert found is not None
+        with open(Storage.get_file(found.path), "rb") as file:
+            return found.filename, found.meta["content_type"], file.read()
+
+    async def title(chat_id: str) -> str:
+        async with Chats._chat_transaction(chat_id) as (_, chat):
+            assert chat.chat["title"] == chat.title
+            return str(chat.title)
+
+    world.make, world.read, world.stored, world.title = make, read, stored, title
     return world
 
 

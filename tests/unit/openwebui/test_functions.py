@@ -81,6 +81,26 @@ def test_the_last_words_and_images_of_a_person(content: Any, text: str, images: 
         assert one == {"type": "image", "mimeType": "image/png", "fileName": "image-1.png", "content": "QUJD"}
 
 
+@pytest.mark.parametrize(
+    ("chosen", "model"),
+    [
+        ("default", None),
+        ("", None),
+        ("chatgpt", "openai/gpt-5.5"),
+        ("opus", "anthropic/claude-opus-4-8"),
+        ("sonnet", "anthropic/claude-sonnet-5"),
+        ("glm", "openrouter/z-ai/glm-5.2"),
+        ("openai/gpt-5.5-mini", "openai/gpt-5.5-mini"),
+    ],
+)
+def test_old_entries_and_the_default_become_models(chosen: str, model: str | None) -> None:
+    pipe = Pipe()
+    assert pipe._asked({}, {}, {}, chosen).model == model
+    pipe.valves.DEFAULT_MODEL = pipe.valves.OPUS_MODEL = " my/own "
+    if chosen in ("", "default", "opus"):
+        assert pipe._asked({}, {}, {}, chosen).model == "my/own"
+
+
 def test_an_agents_words_are_not_sent_back_to_it() -> None:
     body = {"messages": [{"role": "user", "content": "mine"}, {"role": "assistant", "content": "its"}]}
     assert _last_words(body) == ("mine", [])
