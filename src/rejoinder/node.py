@@ -29,6 +29,7 @@ from rejoinder.runs.visits import Visits
 from rejoinder.store import signals as s
 from rejoinder.store.database import Database
 from rejoinder.store.events import Events
+from rejoinder.store.flood import Hits
 from rejoinder.store.migrate import pending
 from rejoinder.store.nested import Nested
 from rejoinder.store.processes import ThisProcess, bury_dead
@@ -69,6 +70,7 @@ class Node:
         self.signals = Signals(self.database, lock_key=self.process.lock_key)
         self.questions = Questions(self.database)
         self.events = Events(self.database)
+        self.hits = Hits(self.database)
         self.runs = Runs(self.database)
         self.waiters = Waiters(self.questions, self.signals, poll=poll)
         self.tickets = Tickets(self.database)
@@ -241,6 +243,8 @@ class Node:
                     await asyncio.sleep(0.1)
                 await self.access.prune()
                 while await self.tickets.prune() >= 5000:
+                    await asyncio.sleep(0.1)
+                while await self.hits.prune() >= 5000:
                     await asyncio.sleep(0.1)
             except NotReadyError:
                 pass

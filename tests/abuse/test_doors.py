@@ -105,7 +105,7 @@ HEADERS: list[dict[bytes, bytes]] = [
 async def changes(e: Edge) -> dict[str, str]:
     """A sum of every row that a caller's junk must not touch. What is refused may be noted in the trail."""
     names = await e.node.database.rows(
-        "SELECT tablename AS t FROM pg_tables WHERE schemaname = 'rejoinder' AND tablename NOT IN ('process', 'event')"
+        "SELECT tablename AS t FROM pg_tables WHERE schemaname = 'rejoinder' AND tablename NOT IN ('process', 'event', 'flood')"
     )
     return {
         row["t"]: await e.node.database.value(

@@ -1,7 +1,8 @@
 """Every door says which grant it takes; one that does not is not built.
 
 ``public`` is open, ``any`` takes every caller with a valid key or session, ``read``, ``write`` and ``admin`` take
-those with that grant. ``own`` marks routes whose own code keeps the gate: the pages and the MCP door.
+those with that grant. ``own`` marks routes whose own code keeps the gate: the pages and the MCP door. Public doors are
+limited: see ``flood``.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
+from rejoinder.access.declared import BUDGET, GRANT, Budget
 from rejoinder.access.gate import CALLER, Caller, authenticate, check_session_request
 from rejoinder.contract.errors import ConfigurationError, ForbiddenError
 from rejoinder.contract.identity import Identity
@@ -27,16 +29,20 @@ if TYPE_CHECKING:
 DoorGrant = Literal["public", "any", "read", "write", "admin", "own"]
 GRANT_KEY = "x-rejoinder-grant"
 REFUSES_KEY = "x-rejoinder-refuses"
-#: The mark of a route whose own code keeps the gate.
-OWN = "rejoinder_own_gate"
+BUDGET_KEY = "x-rejoinder-budget"
 NODE = "rejoinder.node"
 VIA = "http"
 
 
-def needs(grant: DoorGrant, *, refuses: tuple[int, ...] = (), **openapi: Any) -> dict[str, Any]:
+def needs(
+    grant: DoorGrant, *, refuses: tuple[int, ...] = (), budget: Budget | None = None, **openapi: Any
+) -> dict[str, Any]:
     """The ``openapi_extra`` of a route: its grant, the statuses that it may refuse with beside those that every door
-    has, and what else its entry in the OpenAPI document says."""
-    return {GRANT_KEY: grant, REFUSES_KEY: list(refuses), **openapi}
+    has, a public one's budget where it has its own, and what else its entry in the OpenAPI document says."""
+    told: dict[str, Any] = {GRANT_KEY: grant, REFUSES_KEY: list(refuses)}
+    if budget is not None:
+        told[BUDGET_KEY] = {"minute": budget[0], "ten_seconds": budget[1]}
+    return told | openapi
 
 
 async def admit(connection: HTTPConnection, grant: DoorGrant) -> Caller | None:
@@ -153,7 +159,16 @@ def grant_of(route: BaseRoute) -> DoorGrant:
     endpoint = getattr(route, "endpoint", None)
     if isinstance(endpoint, PlainDoor):
         return _declared(getattr(endpoint, "grant", None), path)
-    return _declared("own" if getattr(route, OWN, False) else None, path)
+    return _declared(getattr(route, GRANT, None), path)
+
+
+def budget_of(route: Route) -> Budget | None:
+    """The budget that a public route brings itself."""
+    if isinstance(route, Door):
+        told = (route.openapi_extra or {}).get(BUDGET_KEY)
+        return None if told is None else (told["minute"], told["ten_seconds"])
+    budget: Budget | None = getattr(route.endpoint, "budget", None) or getattr(route, BUDGET, None)
+    return budget
 
 
 def _declared(grant: object, path: str) -> DoorGrant:

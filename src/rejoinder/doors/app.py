@@ -10,9 +10,11 @@ from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from rejoinder.doors import access, interactions, operations, tool_runs
-from rejoinder.doors.admission import OWN, Door, grant_of, templates
+from rejoinder.access.declared import keeps_own_gate
+from rejoinder.doors import access, callback, interactions, operations, tool_runs
+from rejoinder.doors.admission import Door, grant_of, templates
 from rejoinder.doors.answer import Answer
+from rejoinder.doors.flood import Flood
 from rejoinder.doors.openapi import document
 from rejoinder.doors.openapi import router as openapi_router
 from rejoinder.doors.requests import Requests
@@ -47,7 +49,8 @@ class Application(FastAPI):
 
 def create_app(node: Node, *, lifespan: Lifespan | None = None) -> FastAPI:
     """The application of a node that somebody else starts and stops (``lifespan`` may be that somebody).
-    Raises ConfigurationError where a route does not say which grant it takes.
+    Raises ConfigurationError where a route does not say which grant it takes, or two public ones of one family bring
+    different budgets.
     """
     mcp = mcp_route(node)
     assert isinstance(mcp.endpoint, McpDoor)
@@ -61,9 +64,7 @@ def create_app(node: Node, *, lifespan: Lifespan | None = None) -> FastAPI:
     )
     app.state.node = node
     app.router.route_class = Door
-    own = [*pages(node), mcp]
-    for route in own:
-        setattr(route, OWN, True)
+    own = [*pages(node), keeps_own_gate(mcp)]
     plain = [
         Route("/api/interactions/{interaction_id}/answer", Answer(node), methods=["POST"]),
         Route("/api/run-tool", RunTool(node), methods=["POST"]),
@@ -72,6 +73,7 @@ def create_app(node: Node, *, lifespan: Lifespan | None = None) -> FastAPI:
     # The first that matches is taken: /api/interactions/stream comes before /api/interactions/{interaction_id}.
     app.router.routes[:] = [
         *plain,
+        *callback.router(node).routes,
         *interactions.router(node).routes,
         *tool_runs.router(node).routes,
         *operations.router(node).routes,
@@ -81,6 +83,8 @@ def create_app(node: Node, *, lifespan: Lifespan | None = None) -> FastAPI:
     ]
     app.state.templates = templates(app.router.routes)
     check_grants(app.router.routes)
+    app.state.flood = Flood(node.hits, node.settings)
+    app.state.flood.protect(app.router.routes)
     app.surround(plain, node)
     app.openapi = lambda: document(app)  # type: ignore[method-assign]
     return app

@@ -26,7 +26,9 @@ REASONS = {
     410: "The question has lapsed.",
     413: "The body is larger than this door takes.",
     421: "The server is not known by this host name.",
+    429: "Too many requests came from this client. Retry-After says when the next one is taken.",
     500: "Something went wrong here, or in the tool.",
+    501: "This deployment is not set up for it; error says which setting it lacks.",
     503: "Not now: the database is away, a limit is reached, or the server is stopping. Try again.",
     504: "Nobody answered in time.",
 }
@@ -50,7 +52,7 @@ _PLAIN: dict[tuple[str, str], dict[str, Any]] = {
             "write",
             **body("ToolCall"),
             **gives("RunResult", X_Rejoinder_Run_Id="The run."),
-            refuses=(400, 404, 408, 409, 413, 504),
+            refuses=(400, 404, 408, 409, 413, 501, 504),
         ),
     },
     ("/api/interactions/{interaction_id}/answer", "post"): {
@@ -117,6 +119,7 @@ def _complete(path: str, operation: dict[str, Any]) -> None:
     refusals = {400, 413, 421, 500, *operation.pop(REFUSES_KEY, ())}
     if operation[GRANT_KEY] == "public":
         operation["security"] = []
+        refusals.add(429)
     else:
         operation["security"] = [{"key": []}, {"session": []}]
         refusals |= {401, 403, 503}

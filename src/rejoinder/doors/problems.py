@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 
 from rejoinder.contract.errors import NotReadyError, RejoinderError
 from rejoinder.doors.bodies import JSON_TYPE, Headers, to_bytes
+from rejoinder.doors.flood import FloodError
 
 INTERNAL = "Something went wrong here. The log has it under this id."
 AWAY = "The database does not answer at the moment. Try again."
@@ -60,6 +61,8 @@ def _ours(error: RejoinderError, request_id: str) -> Problem | None:
         body["id"] = request_id
     if status == 503:
         headers.append((b"retry-after", b"1"))
+    if isinstance(error, FloodError):
+        headers.append((b"retry-after", str(error.retry_after).encode()))
     if status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
     return status, body, headers

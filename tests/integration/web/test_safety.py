@@ -22,9 +22,9 @@ DIGEST = "SELECT md5(coalesce(string_agg(x::text, '|' ORDER BY x::text), '')) FR
 
 
 async def contents(node: Node) -> dict[str, str]:
-    """What every table holds, as one digest each."""
+    """What every table holds, as one digest each; but for who is alive and how often somebody knocked."""
     tables = await node.database.rows(
-        "SELECT tablename AS t FROM pg_tables WHERE schemaname = 'rejoinder' AND tablename <> 'process'"
+        "SELECT tablename AS t FROM pg_tables WHERE schemaname = 'rejoinder' AND tablename NOT IN ('process', 'flood')"
     )
     return {row["t"]: str(await node.database.value(DIGEST.format(row["t"]))) for row in tables}
 
