@@ -96,11 +96,26 @@ async def serving(
 
 
 @asynccontextmanager
-async def connected(served: Served, mode: str, key: str | None = None) -> AsyncIterator[Client]:
-    """The client for both generations: ``MODERN`` or ``LEGACY``."""
+async def connected(
+    served: Served,
+    mode: str,
+    key: str | None = None,
+    *,
+    elicit: Any = None,
+    extensions: Any = None,
+    sent: Any = None,
+) -> AsyncIterator[Client]:
+    """The client for both generations: ``MODERN`` or ``LEGACY``. ``elicit`` is its person, ``sent``
+    is called with each request before it goes out."""
     headers = {"Authorization": f"Bearer {key or served.key}"}
+    hooks = {"request": [sent]} if sent is not None else {}
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=30, trust_env=False) as http,
-        Client(streamable_http_client(f"{served.url}/mcp", http_client=http), mode=mode) as client,
+        httpx2.AsyncClient(headers=headers, timeout=30, trust_env=False, event_hooks=hooks) as http,
+        Client(
+            streamable_http_client(f"{served.url}/mcp", http_client=http),
+            mode=mode,
+            elicitation_callback=elicit,
+            extensions=extensions,
+        ) as client,
     ):
         yield client
