@@ -103,18 +103,7 @@ def run(
     if not remote.json and sys.stderr.isatty():
         note("Running. If it asks something: rejoinder interactions list, in another terminal.")
     done = client.post("/api/run-tool", body)
-    if remote.json:
-        print_json(done)
-    elif done.get("kind") == "parked":
-        inner = (done.get("result") or {}).get("tai42:suspended_interaction") or done.get("result") or {}
-        print("Parked: it goes on when its question is answered.")
-        ids = inner.get("interaction_ids") or [inner.get("interaction_id")]
-        for identifier in ids:
-            print(f"  rejoinder interactions answer {cell(identifier)}")
-    elif done.get("kind") == "none":
-        print("Done.")
-    else:
-        _print_result(done.get("result"))
+    print_outcome(done, as_json=remote.json)
     return None
 
 
@@ -161,6 +150,52 @@ def run_show(identifier: RunId, /, *, remote: Remote = ON_THIS_MACHINE) -> None:
         print_json(found)
     else:
         print_mapping(shown(found, created_at=local, finished_at=local))
+
+
+@app.command
+def resume(
+    identifier: RunId,
+    /,
+    *,
+    answer: Annotated[
+        str | None,
+        Parameter(allow_leading_hyphen=True, help="The answer as JSON; - reads it from standard input."),
+    ] = None,
+    answer_file: Annotated[
+        str | None,
+        Parameter(allow_leading_hyphen=True, help="A file with the answer as JSON; - is standard input."),
+    ] = None,
+    to: Annotated[
+        str | None, Parameter(help="The id of what is answered. Needed where the run asks several things.")
+    ] = None,
+    remote: Remote = ON_THIS_MACHINE,
+) -> None:
+    """Answer what a run asks you, its caller, and wait until it needs somebody again or has ended. Without --answer
+    this shows what the run asks."""
+    client = remote.client(patient=True)
+    path = f"/api/tool-runs/{segment(identifier)}"
+    value = json_option("--answer", answer, answer_file)
+    if value is None:
+        asks = client.get(path).get("asks") or []
+        if remote.json:
+            print_json({"asks": asks})
+        elif asks:
+            print_asks(identifier, asks)
+        else:
+            note("This run asks its caller nothing now.")
+        return
+    if to is None:
+        to = _the_one(client.get(path).get("asks") or [])
+    print_outcome(client.post(f"{path}/resume", {"answers": {to: value}}), as_json=remote.json)
+
+
+def _the_one(asks: list[dict[str, Any]]) -> str:
+    if len(asks) == 1:
+        return str(asks[0]["interaction_id"])
+    if not asks:
+        raise UsageError("This run asks its caller nothing now.", field="ID")
+    listed = ", ".join(str(one["interaction_id"]) for one in asks)
+    raise UsageError(f"The run asks {len(asks)} things; name one with --to: {listed}", field="--to")
 
 
 @app.command
@@ -214,6 +249,37 @@ def _types(about: Any) -> set[str]:
     for part in (about.get("anyOf") or []) + (about.get("oneOf") or []):
         types |= _types(part)
     return types
+
+
+def print_outcome(done: dict[str, Any], *, as_json: bool) -> None:
+    """What a run came to, as the doors that run and resume answer it."""
+    result = done.get("result") or {}
+    if as_json:
+        print_json(done)
+    elif done.get("kind") == "asks":
+        print_asks(str(result.get("run_id")), result.get("asks") or [])
+    elif done.get("kind") == "parked":
+        inner = result.get("tai42:suspended_interaction")
+        if inner is None:
+            print(f"Not finished yet. Look at it with: rejoinder tools run-show {cell(result.get('run_id'))}")
+            return
+        print("Parked: it goes on when its question is answered.")
+        for identifier in inner.get("interaction_ids") or [inner.get("interaction_id")]:
+            print(f"  rejoinder interactions answer {cell(identifier)}")
+    elif done.get("kind") == "none":
+        print("Done.")
+    else:
+        _print_result(done.get("result"))
+
+
+def print_asks(run_id: str, asks: list[dict[str, Any]]) -> None:
+    print("Parked: it asks you, its caller.")
+    for one in asks:
+        print()
+        fields = ("interaction_id", "question", "payload", "answer_format", "format_payload", "expiry_at")
+        told = {name: one[name] for name in fields if one.get(name) is not None}
+        print_mapping(shown(told, expiry_at=local))
+    print(f"\n  rejoinder tools resume {cell(run_id)} --answer JSON")
 
 
 def _print_result(value: Any) -> None:

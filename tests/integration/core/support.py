@@ -111,6 +111,18 @@ INVARIANTS = {
         SELECT p.run_id FROM rejoinder.park p LEFT JOIN rejoinder.resume s ON s.park_id = p.id
          WHERE p.sealed_at IS NOT NULL AND p.killed_at IS NULL AND (p.completed_at IS NULL OR s.finished_at IS NULL)
          GROUP BY p.run_id HAVING count(*) > 1""",
+    "a wait for a run is open only while that run may still end, or its end is being carried on": """
+        SELECT q.id, r.state FROM rejoinder.question q JOIN rejoinder.run r ON r.id = q.nested_run_id
+         WHERE q.to_kind = 'run' AND q.state = 'pending' AND r.state NOT IN ('running', 'parked') AND NOT r.held
+           AND NOT EXISTS (SELECT FROM rejoinder.pgqueuer j
+                            WHERE j.entrypoint = 'chain' AND convert_from(j.payload, 'UTF8') = r.id::text
+                              AND j.status IN ('queued', 'picked'))""",
+    "a called run goes on only under a caller that does, or its end is being carried on": """
+        SELECT c.id, p.state FROM rejoinder.run c JOIN rejoinder.run p ON p.id = c.parent_run_id
+         WHERE c.state IN ('running', 'parked') AND p.state NOT IN ('running', 'parked')
+           AND NOT EXISTS (SELECT FROM rejoinder.pgqueuer j
+                            WHERE j.entrypoint = 'chain' AND convert_from(j.payload, 'UTF8') = p.id::text
+                              AND j.status IN ('queued', 'picked'))""",
 }
 
 

@@ -20,7 +20,87 @@ CREATE INDEX question_pending_caller ON rejoinder.question (asked_by, timeout_at
     WHERE state = 'pending' AND to_kind = 'caller';
 CREATE INDEX question_nested ON rejoinder.question (nested_run_id) WHERE nested_run_id IS NOT NULL;
 
--- Record a question to the caller. status as record_question_v1's, and nowhere: the run that called has ended.
+-- Record a question, with the run it belongs to and the park it joins, or say why not.
+-- status: recorded | limit | fenced | past
+-- As v1, which refused the second of two questions that a run with a row asked at the same moment as its first.
+CREATE FUNCTION rejoinder.record_question_v2(
+    p_id uuid, p_run_id uuid, p_epoch bigint, p_new_run jsonb, p_park_id uuid, p_ordinal integer,
+    p_group_id text, p_mode text, p_answer_format text, p_question text, p_format_payload json, p_media jsonb,
+    p_audience text, p_sensitive boolean, p_seal_key bytea, p_on_expiry text, p_tool text, p_asked_by text,
+    p_owner uuid, p_timeout interval, p_expiry_at timestamptz, p_cap integer, p_cap_kind text
+) RETURNS TABLE (status text, created_at timestamptz, timeout_at timestamptz) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    v_now timestamptz := rejoinder.clock();
+    v_deadline timestamptz := COALESCE(p_expiry_at, v_now + p_timeout);
+    v_slot integer;
+    v_new integer := 0;
+BEGIN
+    IF v_deadline <= v_now THEN
+        RETURN QUERY SELECT 'past', v_now, v_deadline;
+        RETURN;
+    END IF;
+    -- The end of a process waits for the questions that it is just asking, and what comes after it is refused:
+    -- otherwise a process that woke from a long pause could leave one that nobody would ever withdraw.
+    PERFORM pg_advisory_xact_lock_shared(rejoinder.asking_key_v1(p_owner));
+    IF EXISTS (SELECT FROM rejoinder.process p WHERE p.id = p_owner AND p.ended_at IS NOT NULL) THEN
+        RETURN QUERY SELECT 'fenced', v_now, v_deadline;
+        RETURN;
+    END IF;
+    IF p_new_run IS NOT NULL THEN
+        INSERT INTO rejoinder.run (id, tool, arguments, door, state, identity, key_id, owner_process, epoch, starts,
+                                   idempotent, trace, entered_at)
+        VALUES (p_run_id, p_tool, p_new_run -> 'arguments', p_new_run ->> 'door', 'running', p_asked_by,
+                (p_new_run ->> 'key_id')::uuid, p_owner, p_epoch, 1, (p_new_run ->> 'idempotent')::boolean,
+                p_new_run ->> 'trace', v_now)
+        ON CONFLICT (id) DO NOTHING;
+        GET DIAGNOSTICS v_new = ROW_COUNT;
+    END IF;
+    -- FOR SHARE: a claim that raises the epoch waits for this question, and this question for the claim.
+    PERFORM 1 FROM rejoinder.run r WHERE r.id = p_run_id AND r.epoch = p_epoch AND r.state = 'running' FOR SHARE;
+    IF NOT FOUND THEN
+        RETURN QUERY SELECT 'fenced', v_now, v_deadline;
+        RETURN;
+    END IF;
+    IF p_cap IS NOT NULL THEN
+        UPDATE rejoinder.slot s SET question_id = p_id
+         WHERE s.kind = p_cap_kind AND s.n = (
+            SELECT f.n FROM rejoinder.slot f
+             WHERE f.kind = p_cap_kind AND f.question_id IS NULL AND f.n <= p_cap
+             LIMIT 1 FOR UPDATE SKIP LOCKED)
+        RETURNING s.n INTO v_slot;
+        IF v_slot IS NULL THEN
+            IF v_new > 0 THEN
+                DELETE FROM rejoinder.run r WHERE r.id = p_run_id;
+            END IF;
+            RETURN QUERY SELECT 'limit', v_now, v_deadline;
+            RETURN;
+        END IF;
+    END IF;
+    IF p_park_id IS NOT NULL THEN
+        -- Whichever of two that are asked at once comes first: both its id and its round may be there already.
+        INSERT INTO rejoinder.park (id, run_id, round)
+        VALUES (p_park_id, p_run_id,
+                (SELECT COALESCE(max(o.round), 0) + 1 FROM rejoinder.park o WHERE o.run_id = p_run_id))
+        ON CONFLICT DO NOTHING;
+        UPDATE rejoinder.park p SET members = p.members + 1, open = p.open + 1 WHERE p.id = p_park_id;
+    END IF;
+    INSERT INTO rejoinder.question (
+        id, run_id, park_id, ordinal, group_id, mode, answer_format, question, format_payload, media, audience,
+        sensitive, seal_key, on_expiry, tool, asked_by, owner_process, slot_kind, slot, created_at,
+        timeout_at)
+    VALUES (
+        p_id, p_run_id, p_park_id, p_ordinal, p_group_id, p_mode, p_answer_format, p_question, p_format_payload,
+        p_media, p_audience, p_sensitive, p_seal_key, p_on_expiry, p_tool, p_asked_by,
+        -- A parked question belongs to its run alone: while the run is not parked yet, to the run's owner.
+        CASE WHEN p_park_id IS NULL THEN p_owner END,
+        CASE WHEN v_slot IS NOT NULL THEN p_cap_kind END, v_slot, v_now, v_deadline);
+    INSERT INTO rejoinder.event (kind, interaction_id, group_id, run_id, audience, actor)
+    VALUES ('interaction.add', p_id, p_group_id, p_run_id, p_audience, p_asked_by);
+    RETURN QUERY SELECT 'recorded', v_now, v_deadline;
+END $$;
+
+-- Record a question to the caller. status as record_question_v2's, and nowhere: the run that called has ended.
 CREATE FUNCTION rejoinder.record_caller_v1(
     p_id uuid, p_run_id uuid, p_epoch bigint, p_new_run jsonb, p_park_id uuid, p_ordinal integer,
     p_group_id text, p_mode text, p_answer_format text, p_question text, p_format_payload json, p_media jsonb,
@@ -36,7 +116,7 @@ BEGIN
         RETURN QUERY SELECT 'nowhere', v_now, v_now;
         RETURN;
     END IF;
-    RETURN QUERY SELECT r.status, r.created_at, r.timeout_at FROM rejoinder.record_question_v1(
+    RETURN QUERY SELECT r.status, r.created_at, r.timeout_at FROM rejoinder.record_question_v2(
         p_id, p_run_id, p_epoch, p_new_run, p_park_id, p_ordinal, p_group_id, p_mode, p_answer_format, p_question,
         p_format_payload, p_media, p_audience, p_sensitive, p_seal_key, p_on_expiry, p_tool, p_asked_by, p_owner,
         p_timeout, p_expiry_at, p_cap, p_cap_kind) r;
@@ -45,7 +125,7 @@ BEGIN
 END $$;
 
 -- A run calls another one, which has its row before its code begins. status: started | fenced | deep
--- p_new_parent is the calling run's where it has no row yet, as in record_question_v1.
+-- p_new_parent is the calling run's where it has no row yet, as in record_question_v2.
 CREATE FUNCTION rejoinder.start_nested_v1(
     p_id uuid, p_tool text, p_arguments jsonb, p_idempotent boolean, p_checkpointed boolean, p_parent uuid, p_parent_epoch bigint,
     p_parent_tool text, p_new_parent jsonb, p_identity text, p_key_id uuid, p_owner uuid, p_trace text,
@@ -86,7 +166,7 @@ BEGIN
     RETURN 'started';
 END $$;
 
--- A run joins the wait for one that it called to its park. status as record_question_v1's.
+-- A run joins the wait for one that it called to its park. status as record_question_v2's.
 CREATE FUNCTION rejoinder.await_nested_v1(
     p_id uuid, p_run_id uuid, p_epoch bigint, p_park_id uuid, p_ordinal integer, p_nested uuid, p_group_id text,
     p_question text, p_on_failure text, p_tool text, p_asked_by text, p_owner uuid, p_horizon interval
@@ -96,7 +176,7 @@ BEGIN
     PERFORM pg_advisory_xact_lock_shared(rejoinder.asking_key_v1(p_owner));
     -- The called run may be ending at this moment: either its end finds this wait, or this wait finds its end.
     PERFORM 1 FROM rejoinder.run r WHERE r.id IN (p_run_id, p_nested) ORDER BY r.id FOR SHARE;
-    RETURN QUERY SELECT r.status, r.created_at, r.timeout_at FROM rejoinder.record_question_v1(
+    RETURN QUERY SELECT r.status, r.created_at, r.timeout_at FROM rejoinder.record_question_v2(
         p_id, p_run_id, p_epoch, NULL, p_park_id, p_ordinal, p_group_id, 'async', 'free', p_question,
         NULL, NULL, NULL, false, NULL, p_on_failure, p_tool, p_asked_by, p_owner, p_horizon, NULL, NULL, NULL) r;
     UPDATE rejoinder.question q SET to_kind = 'run', nested_run_id = p_nested WHERE q.id = p_id;

@@ -4,7 +4,7 @@ tool, asked_by, state, created_at, timeout_at, answer, closed_at, closed_by, clo
 nested_run_id, reply
 
 -- name: record
-SELECT status, created_at, timeout_at FROM rejoinder.record_question_v1(
+SELECT status, created_at, timeout_at FROM rejoinder.record_question_v2(
     $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23);
 
 -- name: record_caller
