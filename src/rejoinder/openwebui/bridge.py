@@ -80,6 +80,8 @@ class Bridge:
         self.hellos = 0
         #: The model last set for a session by this bridge; None for the agent's own.
         self.chosen: dict[str, str | None] = {}
+        #: What a session's person was told once, and need not be told again.
+        self.noted: set[tuple[str, str]] = set()
         self._extra: set[str] = set()
         self._waiting: list[asyncio.Future[None]] = []
         self._tasks: set[asyncio.Task[None]] = set()

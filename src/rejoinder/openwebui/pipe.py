@@ -10,6 +10,7 @@ from typing import Any
 
 from rejoinder.openwebui import deployment
 from rejoinder.openwebui.deployment import SettingError, bridge_for
+from rejoinder.openwebui.levels import LEVELS
 from rejoinder.openwebui.turn import Asked, TurnError, reply
 from rejoinder.openwebui.valves import PipeValves
 
@@ -17,7 +18,6 @@ log = logging.getLogger("rejoinder.openwebui")
 
 DEFAULT = "default"
 _IMAGE = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,(.+)", re.DOTALL)
-_LEVELS = frozenset(("off", "minimal", "low", "medium", "high", "xhigh", "max", "ultra", "adaptive"))
 
 
 class Pipe:
@@ -122,7 +122,7 @@ class Pipe:
             message=str(metadata.get("message_id") or "") or None,
             text=text,
             model=model or None,
-            thinking=level if level in _LEVELS else None,
+            thinking=level if level in LEVELS else None,
             attachments=attachments,
         )
 

@@ -7,7 +7,7 @@ import logging
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rejoinder.openclaw.calls import send_chat
@@ -15,6 +15,7 @@ from rejoinder.openclaw.errors import CallFailed, Dropped, GatewayError, NotConn
 from rejoinder.openwebui.advice import advice, refused_message, refused_model
 from rejoinder.openwebui.bridge import Bridge
 from rejoinder.openwebui.intent import Hook
+from rejoinder.openwebui.levels import chosen_level
 from rejoinder.turns.identity import message_id, parse_key
 
 log = logging.getLogger("rejoinder.openwebui")
@@ -35,7 +36,7 @@ class Asked:
     """What a person asked.
 
     agent, user, chat, message: who answers whom, where, in which reply; the last two None for a request without a chat.
-    model: the model to use, None for the agent's own. thinking: a level the model knows, or None.
+    model: the model to use, None for the agent's own. thinking: a level (`levels`), or None for the agent's own.
     attachments: `{type, mimeType, fileName, content}` with base64 content.
     """
 
@@ -79,6 +80,11 @@ async def reply(bridge: Bridge, asked: Asked, tell: Tell) -> AsyncIterator[dict[
             hook.look()
         await _wait_for_turn(bridge, key, tell)
         await _choose(bridge, key, asked.model)
+        level, note = await chosen_level(bridge.client, asked.agent, asked.model, asked.thinking)
+        if note and (key, note) not in bridge.noted:
+            bridge.noted.add((key, note))
+            await tell(note, True)
+        asked = replace(asked, thinking=level)
         # From here on the run may be there, whatever becomes of this request.
         sent = True
         try:
