@@ -200,7 +200,9 @@ class Machine(RuleBasedStateMachine):
         self.moved = asyncio.Event()
         self.database = Database(self.url, pool=6)
         await self.database.open()
-        await self.database.execute(f"TRUNCATE {', '.join('rejoinder.' + t for t in TABLES.split(', '))}")
+        await self.database.execute(
+            f"TRUNCATE {', '.join('rejoinder.' + t for t in TABLES.split(', '))} CASCADE"
+        )
         await self.database.execute("DELETE FROM rejoinder.slot")
         await self.database.execute(
             "UPDATE rejoinder_test.clock SET moved = interval '0', held = clock_timestamp()"
