@@ -31,6 +31,11 @@ if TYPE_CHECKING:
     from rejoinder.contract.forms import FormData as FormData
     from rejoinder.contract.forms import FormPage as FormPage
     from rejoinder.contract.media import MediaItem as MediaItem
+    from rejoinder.contract.verifiers import FreshnessWindow as FreshnessWindow
+    from rejoinder.contract.verifiers import SeenSetClaim as SeenSetClaim
+    from rejoinder.contract.verifiers import VerificationFailedError as VerificationFailedError
+    from rejoinder.contract.verifiers import Verifier as Verifier
+    from rejoinder.contract.verifiers import VerifierConfigError as VerifierConfigError
     from rejoinder.runs.ask import ask as ask
     from rejoinder.runs.ask import ask_blocking as ask_blocking
     from rejoinder.runs.context import current_run as current_run
@@ -65,6 +70,11 @@ _PUBLIC = {
     "ask_blocking": "rejoinder.runs.ask",
     "call_tool": "rejoinder.runs.nested",
     "current_run": "rejoinder.runs.context",
+    "FreshnessWindow": "rejoinder.contract.verifiers",
+    "SeenSetClaim": "rejoinder.contract.verifiers",
+    "VerificationFailedError": "rejoinder.contract.verifiers",
+    "Verifier": "rejoinder.contract.verifiers",
+    "VerifierConfigError": "rejoinder.contract.verifiers",
     "tool": "rejoinder.runs.tools",
 }
 __all__ = sorted(_PUBLIC)

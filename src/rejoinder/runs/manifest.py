@@ -4,6 +4,10 @@ tools:
   - title: Housekeeping          # for people; optional
     module: ./housekeeping.py    # a file beside the manifest, or a dotted module name
     include: [delete_branch]     # names to expose; left out: every tool of the module
+    extensions:                  # see extensions.py
+      delete_branch: [[ask_external]]
+extensions_modules: [rejoinder.tools.ask_external]
+webhook_verifier_modules: [./our_verifiers.py]
 agents:
   - name: housekeeper            # see manifest_agents.py
     model: openai:gpt-5-mini
@@ -24,16 +28,16 @@ from typing import Any
 import yaml
 
 from rejoinder.contract.errors import ConfigurationError, ToolNotFoundError
+from rejoinder.contract.verifiers import Verifier
+from rejoinder.runs.extensions import Attachments
 from rejoinder.runs.manifest_agents import Reader
 from rejoinder.runs.tools import Tool
 from rejoinder.verifiers.registry import Verifiers
 
-KEYS = {"tools", "agents"}
-ENTRY_KEYS = {"title", "module", "include"}
+KEYS = {"tools", "agents", "extensions_modules", "webhook_verifier_modules"}
+ENTRY_KEYS = {"title", "module", "include", "extensions"}
 #: Keys of the same interface that this version does not serve. Passing over one silently could drop a safeguard.
 NOT_SERVED = {
-    "extensions_modules",
-    "webhook_verifier_modules",
     "lifecycle_modules",
     "channels",
     "presets",
@@ -103,8 +107,15 @@ def load_manifest(path: Path) -> Registry:
     if not isinstance(entries, list):
         raise ConfigurationError(f"the manifest {path}: tools must be a list")
     registry = Registry()
+    for where, module in _modules(path, content, "webhook_verifier_modules"):
+        _verifiers(path, where, module, registry.verifiers)
+    attachments = Attachments(
+        registry.verifiers, lambda text: ConfigurationError(f"the manifest {path}: {text}")
+    )
+    for where, module in _modules(path, content, "extensions_modules"):
+        attachments.load(where, module)
     for i, entry in enumerate(entries):
-        for one in _entry(path, f"tools[{i}]", entry):
+        for one in _entry(path, f"tools[{i}]", entry, attachments):
             registry.add(one.tool, one.group)
     _agents(path, content.get("agents") or [], registry)
     return registry
@@ -122,7 +133,28 @@ def _agents(path: Path, entries: Any, registry: Registry) -> None:
         registry.add(reader.agent(f"agents[{i}]", entry), "Agents")
 
 
-def _entry(path: Path, where: str, entry: Any) -> list[Exposed]:
+def _modules(path: Path, content: dict[str, Any], key: str) -> Iterator[tuple[str, ModuleType]]:
+    names = content.get(key) or []
+    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
+        raise ConfigurationError(f"the manifest {path}: {key} must be a list of modules or files")
+    for i, name in enumerate(names):
+        yield f"{key}[{i}]", _import(path, f"{key}[{i}]", name)
+
+
+def _verifiers(path: Path, where: str, module: ModuleType, known: Verifiers) -> None:
+    found = [one for one in vars(module).values() if isinstance(one, Verifier)]
+    if not found:
+        raise ConfigurationError(
+            f"the manifest {path}: {where}: {module.__name__} defines no webhook verifier"
+        )
+    for one in found:
+        try:
+            known.add(one)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"the manifest {path}: {where}: {error.message}") from None
+
+
+def _entry(path: Path, where: str, entry: Any, attachments: Attachments) -> list[Exposed]:
     if not isinstance(entry, dict):
         raise ConfigurationError(f"the manifest {path}: {where} must hold keys, such as module:")
     for key in entry:
@@ -144,10 +176,12 @@ def _entry(path: Path, where: str, entry: Any) -> list[Exposed]:
         raise ConfigurationError(
             f"the manifest {path}: {where}: {module_name} has no tool named {missing[0]}"
         )
-    if not chosen:
+    composed = attachments.composed(f"{where}.extensions", entry.get("extensions"), tools)
+    if not chosen and not composed:
         raise ConfigurationError(f"the manifest {path}: {where}: {module_name} defines no tool")
     title = entry.get("title")
-    return [Exposed(tools[name], str(title) if title is not None else None) for name in chosen]
+    group = str(title) if title is not None else None
+    return [Exposed(tool, group) for tool in (*(tools[name] for name in chosen), *composed)]
 
 
 def _import(path: Path, where: str, name: str) -> ModuleType:
