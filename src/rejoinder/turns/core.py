@@ -26,8 +26,9 @@ class Session:
     queued: set[str] = field(default_factory=set)
     steered: set[str] = field(default_factory=set)
     waiting: str | None = None
-    reading: bool = False
-    stale: bool = False
+    waiting_recovers: bool = False
+    reading: int | None = None
+    """At which signal the history was asked for that is not there yet."""
     recovering: bool = False
     asked_active: bool = False
     rows: tuple[Row, ...] = ()
@@ -56,6 +57,8 @@ class Core:
         self._settles = False
         self._stop_notice = False
         self._after_gap = True
+        self._greeted = False
+        self._now = 0
         self._out: list[Action] = []
 
     def _session(self, key: str) -> Session:
@@ -74,14 +77,20 @@ class Core:
         sequence = len(session.runs)
         run = Run(session.key, run_id, Reducer(run_id, prefix=f"r{sequence}_" if sequence else ""))
         run.session_id = session.session_id
-        run.unsure = session.recovering or bool(session.queued) or any(other.cut for other in session.runs)
+        # Before the list has come, nobody knows whether a restart cut another run of the session.
+        run.unsure = not self._greeted or session.recovering or bool(session.queued)
+        run.unsure = run.unsure or any(other.cut for other in session.runs)
+        recovers = False
         if session.waiting is not None and (
             run_id == session.waiting or self._may_answer(session, run, session.waiting)
         ):
             run.input_run, session.waiting = session.waiting, None
+            recovers, session.waiting_recovers = session.waiting_recovers, False
         session.runs.append(run)
         self._by_run[run_id] = session
         self._out.append(Opened(run))
+        if recovers:
+            self._link(session, run, None)
         return run
 
     def _may_answer(self, session: Session, run: Run, asked: str) -> bool:
@@ -104,15 +113,19 @@ class Core:
         if run.ending and not run.ended:
             self._ask(self._sessions[run.key], "end")
 
-    def _link(self, session: Session, run: Run, rows: Sequence[Row] | None) -> None:
+    def _link(self, session: Session, run: Run, rows: Sequence[Row] | None, asked: int = 0) -> None:
         if run.sources or run.shown:
             return
         run.recovery = True
-        cut = next(
+        run.told = self._now if rows is None else run.told
+        named = source_of(rows, run.run_id) if rows is not None else None
+        if named is None and asked < run.told:
+            rows = None  # its input may not have been written when that history was read
+        cut = _last_of(session, named, run) if named else None
+        cut = cut or next(
             (other for other in reversed(session.runs) if other is not run and other.cut and other.open), None
         )
         if cut is None and rows is not None:
-            named = source_of(rows, run.run_id)
             cut = session.newest(named) if named else None
             if cut is None and named:
                 cut = Run(session.key, named, Reducer(named), session_id=session.session_id)
@@ -126,7 +139,7 @@ class Core:
             run.sources = [*cut.sources, cut]
             run.recovery = False
             for source in run.sources:
-                source.continued, source.cut = True, False
+                source.continued, source.cut, source.ending = True, False, False
             session.recovering = False
         elif rows is None:
             self._ask(session, "link")
@@ -135,8 +148,7 @@ class Core:
         if run.ended or run.ending or run.continued:
             return
         run.cut = False
-        # A history that was asked for before this end may not have it yet.
-        run.ending, run.late = True, session.reading
+        run.ending, run.told = True, self._now
         self._ask(session, "end")
 
     def _cut(self, run: Run) -> None:
@@ -145,11 +157,10 @@ class Core:
             self._out.append(Cut(run))
 
     def _ask(self, session: Session, why: str) -> None:
-        if session.reading:
-            session.stale = session.stale or why == "end"
-            return
-        session.reading = True
-        self._out.append(ReadHistory(session.key, why))
+        # What a read that goes on does not have yet is asked for when it is there.
+        if session.reading is None:
+            session.reading = self._now
+            self._out.append(ReadHistory(session.key, why))
 
     def _over(self, run: Run, final: Final) -> None:
         run.final, run.ended, run.ending = final, True, False
@@ -191,6 +202,20 @@ class Core:
             return
         before = [op for source in run.sources for op in _shifted(source.state.snapshot(), _base(source))]
         self._out.append(Show(run, [*before, *_shifted(whole, _base(run))], first=True))
+
+
+def _last_of(session: Session, named: str, but: Run) -> Run | None:
+    """The run that goes on in the message of the run `named`, other than `but`: itself, or a recovery of it."""
+    return next(
+        (
+            other
+            for other in reversed(session.runs)
+            if other is not but
+            and other.open
+            and (other.run_id == named or any(source.run_id == named for source in other.sources))
+        ),
+        None,
+    )
 
 
 def _base(run: Run) -> int:

@@ -41,6 +41,12 @@ def source_of(rows: Sequence[Row], recovery_run: str) -> str | None:
     return None
 
 
+def asked_before(rows: Sequence[Row], run_id: str, other: str) -> bool:
+    """Whether the input of `run_id` stands before that of `other`. An input that is not there yet is the newest."""
+    one, two = _input_at(rows, run_id), _input_at(rows, other)
+    return one is not None and (two is None or one < two)
+
+
 def message_of(rows: Sequence[Row], key: str, run_id: str, session_id: str | None = None) -> str | None:
     """The id of the message of `run_id`, as the history alone tells it: recoveries go into their source's."""
     source = source_of(rows, run_id) or run_id

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from rejoinder.turns.core import Core, Session
 from rejoinder.turns.finish import Final, finish, joined
 from rejoinder.turns.identity import input_id, shares_id
-from rejoinder.turns.link import source_of
+from rejoinder.turns.link import asked_before, source_of
 from rejoinder.turns.signals import Payload, Run
 from rejoinder.turns.transcript import (
     Row,
@@ -47,16 +47,21 @@ class Readings(Core):
         for session in self._sessions.values():
             known = listed.get(session.key)
             for run in list(session.runs):
-                if run.open and not run.ending and known is not None:
+                if run.open and run.ending and hello:
+                    # The read that should have told its end broke off with the last connection.
+                    self._ask(session, "end")
+                elif run.open and not run.ending and known is not None:
                     self._check(session, run, known, restarted=restarted)
 
     def _check(self, session: Session, run: Run, row: Payload, *, restarted: bool) -> None:
         if row.get("hasActiveRun"):
-            named = row.get("activeRunIds")
-            if named and run.run_id not in named and not run.cut:
-                self._end(session, run)
-            elif not named and restarted:
+            named = row.get("activeRunIds") or ()
+            if restarted and run.run_id not in named:
+                # What goes on there may be its recovery: only the history tells.
                 self._cut(run)
+                self._ask(session, "link")
+            elif named and run.run_id not in named and not run.cut:
+                self._end(session, run)
             return
         if row.get("status") in OVER or (
             run.state.terminal is not None and run.state.terminal.stop_reason != "restart"
@@ -70,46 +75,92 @@ class Readings(Core):
             run.state.lose()
             run.unsure = run.unsure or not run.shown
         for session in self._sessions.values():
-            session.reading = session.stale = False
+            session.reading = None
 
-    def _history(self, session: Session, payload: Payload, *, adopt: bool) -> None:
+    def _history(self, session: Session, payload: Payload, *, adopt: bool, asked: int | None) -> None:
+        outstanding = session.reading if asked is not None else None
+        if asked is None:
+            asked = self._now if session.reading is None else session.reading
+        # While it is taken in, nothing asks for it anew: what it does not tell, it would not tell again.
+        session.reading = asked
         rows = tuple(row for row in payload.get("messages") or () if isinstance(row, Mapping))
         if payload.get("kind") == "delta":
             rows = (*session.rows, *rows)
         session.rows = rows
         session.session_id = str(payload["sessionId"]) if payload.get("sessionId") else session.session_id
-        # While it is taken in, nothing asks for it anew: what it does not tell, it would not tell again.
-        again, session.reading, session.stale = session.stale, True, False
         flight = payload.get("inFlightRun")
         active = str(flight["runId"]) if isinstance(flight, Mapping) and flight.get("runId") else None
         known = runs_in(rows, session.session_id)
-        self._identify(session, rows, known)
+        told = payload.get("sessionInfo")
+        standing = told if isinstance(told, Mapping) else {}
+        self._recovered(session, rows, known, active, standing)
+        self._identify(session, rows, known, asked)
         if active is not None and isinstance(flight, Mapping):
-            self._flight(session, active, flight, rows)
+            self._flight(session, active, flight, rows, asked)
         if session.asked_active:
             session.asked_active = False
             for run in list(session.runs):
                 if run.open and not run.ending and not run.cut and run.run_id != active:
                     run.ending = True
         for run in list(session.runs):
+            if run.cut and run.open and (standing.get("status") in OVER or self._left(session, run, rows)):
+                run.cut, run.ending = False, True
+        for run in list(session.runs):
             if run.ending and not run.ended and run.run_id != active:
                 own = rows_of(rows, run.run_id, run.input_run, session.session_id)
                 unknown = run.input_run is None and shares_id(run.run_id, session.session_id)
-                if run.late and (unknown or not is_closed(own)):
-                    run.late = False
+                if asked < run.told and (unknown or not is_closed(own)):
                     continue
                 self._finished(session, run, rows)
+        cut = _cut_ones(rows, known, standing)
         for found in known:
             if found.posted or ((self._adopt or adopt) and not found.internal and found.run_id != active):
-                self._adopted(session, found)
-        again, session.reading, session.stale = again or session.stale, False, False
-        if again and any(run.ending and not run.ended for run in session.runs):
+                self._adopted(session, found, cut=found.run_id in cut)
+        session.reading = outstanding
+        if any(run.open and (run.ending or run.recovery) and asked < run.told for run in session.runs):
             self._ask(session, "end")
         if not self._adopt:
             session.rows = ()
 
+    def _recovered(
+        self,
+        session: Session,
+        rows: Sequence[Row],
+        known: Sequence[RunRows],
+        active: str | None,
+        standing: Payload,
+    ) -> None:
+        """Take in the recoveries of open runs that went by while nobody was connected."""
+        for found in known:
+            if not found.recovery or session.newest(found.run_id) is not None:
+                continue
+            source = source_of(rows, found.run_id)
+            carrier = next((run for run in reversed(session.runs) if run.open and source in _ids(run)), None)
+            if carrier is None:
+                continue
+            run = self._new(session, found.run_id)
+            run.input_run = found.input_run
+            if carrier.run_id != source and asked_before(rows, run.run_id, carrier.run_id):
+                # A later recovery was met first: this one was cut as well, and stands before it.
+                run.sources, run.continued = list(carrier.sources), True
+                carrier.sources.append(run)
+                continue
+            self._link(session, run, rows)
+            if run.run_id == active:
+                continue
+            if is_closed(found.rows) or standing.get("status") in OVER:
+                run.ending = True
+            else:
+                self._cut(run)
+
+    def _left(self, session: Session, run: Run, rows: Sequence[Row]) -> bool:
+        """Whether the session went on without a cut run: the Gateway recovers the run that was admitted last."""
+        later = session.runs[session.runs.index(run) + 1 :]
+        newest = _newest_input(rows)
+        return any(newest == (other.input_run or other.run_id) and not other.sources for other in later)
+
     def _history_failed(self, session: Session) -> None:
-        session.reading = session.stale = session.asked_active = False
+        session.reading, session.asked_active = None, False
         for run in list(session.runs):
             if run.ending and not run.ended:
                 self._finished(session, run, session.rows)
@@ -118,7 +169,7 @@ class Readings(Core):
                 run.recovery = False
                 self._show(session, run, [])
 
-    def _identify(self, session: Session, rows: Sequence[Row], known: Sequence[RunRows]) -> None:
+    def _identify(self, session: Session, rows: Sequence[Row], known: Sequence[RunRows], asked: int) -> None:
         for run in list(session.runs):
             if not run.open or run.shown or run.sources:
                 continue
@@ -127,7 +178,7 @@ class Readings(Core):
             # It was asked under its own id, so it is no heartbeat's; the frames that said so were lost.
             run.hidden = run.hidden and all(found.input_run != run.run_id for found in same)
             if run.input_run is None and shares_id(run.run_id, session.session_id):
-                run.input_run = _asked_of(run, session.runs, rows, known)
+                run.input_run = _asked_of(run, session.runs, rows, known, late=asked < run.told)
             elif run.input_run is None and same:
                 run.input_run = same[-1].input_run
             if (
@@ -135,19 +186,23 @@ class Readings(Core):
                 or any(found.recovery for found in same)
                 or source_of(rows, run.run_id) is not None
             ):
-                self._link(session, run, rows)
-            run.unsure = False
+                self._link(session, run, rows, asked)
+            # A recovery runs for a second before its input is written, and would be taken for a run of its own.
+            run.unsure = run.input_run is None and any(other.cut and other.open for other in session.runs)
             self._show(session, run, [])
 
-    def _flight(self, session: Session, run_id: str, flight: Payload, rows: Sequence[Row]) -> None:
+    def _flight(
+        self, session: Session, run_id: str, flight: Payload, rows: Sequence[Row], asked: int
+    ) -> None:
         run = session.newest(run_id)
         if run is None or (run.ended and shares_id(run_id, session.session_id)):
             run = self._new(session, run_id)
             run.unsure = True
-            self._identify(session, rows, runs_in(rows, session.session_id))
+            self._identify(session, rows, runs_in(rows, session.session_id), asked)
         if run.ended:
             return
-        run.ending = run.cut = False
+        # A history that was asked for before the run's end may still have it in flight.
+        run.ending, run.cut = run.ending and asked < run.told, False
         events = [event for event in flight.get("events") or () if isinstance(event, Mapping)]
         self._show(session, run, run.state.in_flight(str(flight.get("text") or ""), events))
 
@@ -163,7 +218,7 @@ class Readings(Core):
         own = rows_of(rows, source.run_id, source.input_run, session.session_id)
         return finish(own, source.state, continued=True, prefix=f"h{session.runs.index(source)}_")
 
-    def _adopted(self, session: Session, found: RunRows) -> None:
+    def _adopted(self, session: Session, found: RunRows, *, cut: bool = False) -> None:
         repeats = shares_id(found.run_id, session.session_id)
         for run in session.runs:
             same = run.run_id == found.run_id
@@ -175,19 +230,45 @@ class Readings(Core):
         run.input_run = found.input_run
         if found.recovery:
             self._link(session, run, session.rows)
+        if cut:
+            self._cut(run)
+            return
         final = finish(found.rows, run.state, prefix=f"h{len(session.runs)}_")
         if run.sources:
             final = joined([*(self._part(session, source, session.rows) for source in run.sources), final])
         self._over(run, final)
 
 
-def _asked_of(run: Run, runs: Sequence[Run], rows: Sequence[Row], known: Sequence[RunRows]) -> str | None:
+def _ids(run: Run) -> set[str]:
+    """The runs whose message the run goes on in."""
+    return {run.run_id, *(source.run_id for source in run.sources)}
+
+
+def _cut_ones(rows: Sequence[Row], known: Sequence[RunRows], standing: Payload) -> set[str]:
+    """The runs of a history that another one carries on with, or will: the session's row says so of the last."""
+    found: set[str] = set()
+    last: dict[str, str] = {}
+    for run in known:
+        source = source_of(rows, run.run_id) if run.recovery else None
+        if source is not None:
+            found.add(last.get(source, source))
+            last[source] = run.run_id
+    newest = next((run for run in reversed(known) if not run.posted and not run.internal), None)
+    waits = standing.get("hasActiveRun") or standing.get("abortedLastRun")
+    if newest is not None and standing.get("status") == "running" and waits and not is_closed(newest.rows):
+        found.add(newest.run_id)
+    return found
+
+
+def _asked_of(
+    run: Run, runs: Sequence[Run], rows: Sequence[Row], known: Sequence[RunRows], *, late: bool
+) -> str | None:
     """What a run was asked whose id other runs of its session have too; None while the history may not have it.
 
     They follow each other, so the newest run is the newest of the history: how many there were before this process
     came, it does not know. Nothing stands in the history of a run that has not begun to answer.
     """
-    if not (run.ending or run.state.items) or run.late:
+    if not (run.ending or run.state.items) or late:
         return None
     same = [found for found in known if found.run_id == run.run_id]
     asked = [found.input_run for found in same]

@@ -18,7 +18,10 @@ Mode = Literal["none", "inline", "writer"]
 
 @dataclass(eq=False, slots=True)
 class Run:
-    """One run of a session, as this process knows it. `message_id` is final once `shown` or ended."""
+    """One run of a session, as this process knows it. `message_id` is final once `shown` or ended.
+
+    told: at which signal something was said of it that a history asked for before may not have yet.
+    """
 
     key: str
     run_id: str
@@ -31,7 +34,7 @@ class Run:
     shown: bool = False
     ending: bool = False
     ended: bool = False
-    late: bool = False
+    told: int = 0
     cut: bool = False
     continued: bool = False
     unsure: bool = False
@@ -111,14 +114,16 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class HistoryRead:
-    """A reply of `chat.history` (the whole payload), asked for or not.
+    """A reply of `chat.history` (the whole payload).
 
+    asked: the table's `now` when it was asked for; None for the read that the table itself asked for.
     adopt: whether runs nobody watched get their message too (a session that went on while nobody looked).
     """
 
     key: str
     payload: Payload
     adopt: bool = False
+    asked: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

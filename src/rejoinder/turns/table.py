@@ -60,6 +60,7 @@ class RunTable(Readings):
     def feed(self, signal: Signal) -> list[Action]:
         """What one signal asks for."""
         self._out = []
+        self._now += 1
         if isinstance(signal, Pushed):
             self._pushed(signal.event, signal.payload)
             self._after_gap = False
@@ -67,13 +68,14 @@ class RunTable(Readings):
             restarted = self._boot is not None and self._boot != signal.boot_id
             self._boot = signal.boot_id
             self._stop_notice = False
-            self._after_gap = True
+            self._after_gap = self._greeted = True
             self._reconcile(signal.rows, restarted=restarted, hello=True)
         elif isinstance(signal, Listed):
             self._reconcile(signal.rows, restarted=False, hello=False)
         elif isinstance(signal, HistoryRead):
             if self._accepts(signal.key):
-                self._history(self._session(signal.key), signal.payload, adopt=signal.adopt)
+                session = self._session(signal.key)
+                self._history(session, signal.payload, adopt=signal.adopt, asked=signal.asked)
         elif isinstance(signal, HistoryFailed):
             if self._accepts(signal.key):
                 self._history_failed(self._session(signal.key))
@@ -83,7 +85,13 @@ class RunTable(Readings):
             self._out.append(ReadList())
         elif isinstance(signal, Dropped):
             self._lose()
+            self._greeted = False
         return self._out
+
+    @property
+    def now(self) -> int:
+        """How many signals there were: what a history that is asked for now cannot be older than."""
+        return self._now
 
     def runs(self, key: str) -> list[Run]:
         """The runs of a session in the order of its transcript (a run it does not have stays where it opened)."""
@@ -256,7 +264,7 @@ class RunTable(Readings):
             if run is None:
                 # A row alone shows nothing: whether its run is one for people, its events say.
                 run = self._new(session, run_id)
-                run.hidden = True
+                run.hidden = run.unsure = True
             if not run.ended:
                 self._take(session, run, "session.message", payload)
 
@@ -272,6 +280,10 @@ class RunTable(Readings):
                 session.steered.add(asked)
                 self._out.append(Steered(session.key, asked, into))
             return
+        if not is_recovery(row):
+            for cut in [run for run in session.runs if run.cut and run.open]:
+                # The Gateway recovers the run that was admitted last: from here on that is another one.
+                self._end(session, cut)
         run = session.newest(asked) or next(
             (
                 other
@@ -281,7 +293,7 @@ class RunTable(Readings):
             None,
         )
         if run is None:
-            session.waiting = asked
+            session.waiting, session.waiting_recovers = asked, is_recovery(row)
             return
         session.queued.discard(asked)
         run.input_run = asked

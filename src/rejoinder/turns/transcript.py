@@ -229,9 +229,13 @@ def files_of(rows: Sequence[Row]) -> tuple[str, ...]:
 
 def is_closed(rows: Sequence[Row]) -> bool:
     """Whether the run's last row is the end of its answer, so that nothing of it is missing after it."""
-    if not rows or rows[-1].get("role") != "assistant":
+    if not rows:
         return False
     last = rows[-1]
+    if last.get("role") == "toolResult" and last.get("toolName") == "sessions_yield":
+        return True  # it waits for its sub-agents, and what comes of them is another run (s11_subagent)
+    if last.get("role") != "assistant":
+        return False
     if last.get("openclawStreamFallback"):
         return False
     if any(block.get("type") == "toolCall" for block in blocks_of(last)):

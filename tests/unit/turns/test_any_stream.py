@@ -240,6 +240,7 @@ def test_runs_of_several_sessions_that_interleave_stay_apart(
     runs: list[tuple[tuple[list[Step], str], Way]], data: st.DataObject
 ) -> None:
     scene = Scene(accepts=lambda key: True)
+    scene.hello()
     tellings = []
     for number, (run, way) in enumerate(runs):
         telling = Telling(run, way, data.draw, name=f"run-{number}")
