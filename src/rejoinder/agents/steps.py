@@ -11,6 +11,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 from uuid import UUID, uuid4, uuid5
 
@@ -19,6 +20,7 @@ from rejoinder.asks.service import Asker
 from rejoinder.contract import pause
 from rejoinder.contract.answers import AskAnswer, SuspendedInteraction
 from rejoinder.contract.errors import (
+    AskArgumentError,
     LeaseLostError,
     NotReadyError,
     ParkRunTakenDownError,
@@ -152,7 +154,7 @@ class Drive:
     ) -> Outcome | Waiting:
         step = await self._enter(identifier, tool, go_on=False)
         if step.status == "asked":
-            questions = await self._questions_of(step)
+            questions = await self._open_again(identifier, step, await self._questions_of(step))
             if any(one.state == "pending" for one in questions):
                 return self._wait(
                     identifier, tool, [SuspendedInteraction(q.id, q.timeout_at, tool.name) for q in questions]
@@ -176,7 +178,11 @@ class Drive:
                 ) from error
             result = Outcome(_told(error, self.run_id), failed=True)
         await pause.here("step.returned")
-        return await self._record(identifier, step, tool, asker, result)
+        came = await self._record(identifier, step, tool, asker, result)
+        if isinstance(came, Waiting) and step.starts > 1:
+            # It may have found questions that are closed by now.
+            return await self._do(identifier, tool, arguments, cannot_park)
+        return came
 
     async def _enter(self, identifier: UUID, tool: Tool, *, go_on: bool) -> Step:
         step = await patiently(
@@ -270,6 +276,32 @@ class Drive:
         self.waiting[identifier] = tuple(asked)
         return Waiting(tuple(asked))
 
+    async def _open_again(self, identifier: UUID, step: Step, questions: list[Question]) -> list[Question]:
+        """Ask once more what was withdrawn when this run ended, before an operator sent it on again."""
+        asked = [await self._ask_anew(one) if _can_be_asked_anew(one) else one for one in questions]
+        if asked != questions:
+            ids = [one.id for one in asked]
+            if not await patiently(
+                lambda: self._steps.record_asked(identifier, self.run_id, self.epoch, step.round, ids)
+            ):
+                raise LeaseLostError("another worker drives this run now")
+        return asked
+
+    async def _ask_anew(self, question: Question) -> Question:
+        while _can_be_asked_anew(question):
+            name = uuid5(question.id, "again")
+            found = (await self._questions.by_ids([name])).get(name)
+            if found is None:
+                asker = replace(self._context.asker, cannot_park=None, name_question=partial(_same, name))
+                try:
+                    await self._context.asks.ask_anew(asker, question)
+                except AskArgumentError:
+                    # Its deadline has passed.
+                    return question
+                found = (await self._questions.by_ids([name]))[name]
+            question = found
+        return question
+
     async def _questions_of(self, step: Step) -> list[Question]:
         found = await patiently(lambda: self._questions.by_ids(step.question_ids))
         missing = [one for one in step.question_ids if one not in found]
@@ -301,6 +333,16 @@ async def _go_on(
             "attempt": attempt,
         }
     )
+
+
+def _can_be_asked_anew(question: Question) -> bool:
+    # The ticket of an external question is kept by its digest alone, and a called run is over.
+    ours = question.to_kind == "user" and question.answer_format != "external"
+    return question.state == "cancelled" and question.reason == "run ended" and ours
+
+
+def _same(name: UUID) -> UUID:
+    return name
 
 
 def _asked(tool: Tool, asker: Asker, result: Any) -> list[SuspendedInteraction]:

@@ -214,6 +214,25 @@ class Asks:
         asker.suspended.append(sentinel)
         return sentinel
 
+    async def ask_anew(self, asker: Asker, question: Question) -> SuspendedInteraction:
+        """Ask a parked question once more that was withdrawn when its run ended, for a run that goes on after all. It
+        is a question of its own, with the old one's deadline. Raises as ``ask``, AskArgumentError where that has passed.
+        """
+        request = AskRequest(
+            question=question.question,
+            answer_format=question.answer_format,
+            format_payload=question.format_payload,
+            group_id=question.group_id,
+            mode="async",
+            timeout=None,
+            expiry_at=question.timeout_at,
+            on_expiry=question.on_expiry,
+            audience=question.audience,
+            media=question.media,
+            sensitive=question.sensitive,
+        )
+        return await self._ask_parked(asker, request)
+
     async def _opened(self, asker: Asker, request: AskRequest) -> AskRequest:
         """An external question with its ticket and its link; every other one as it is."""
         if request.external is None:

@@ -88,7 +88,7 @@ BEGIN
     UPDATE rejoinder.step s
        SET state = p_state, round = p_round, question_ids = p_question_ids, outcome = p_outcome,
            finished_at = CASE p_state WHEN 'done' THEN rejoinder.clock() END
-     WHERE s.id = p_id AND s.epoch = p_epoch;
+     WHERE s.id = p_id;
     RETURN FOUND;
 END $$;
 
