@@ -55,6 +55,10 @@ class TicketOffice:
     def __init__(self, keys: SealingKeys) -> None:
         self._keys = keys
 
+    async def load(self) -> None:
+        """Read the keys, and make the first one where there is none."""
+        await self._keys.current()
+
     async def make(self, binding: Binding | None) -> str:
         if binding is not None:
             return await self._seal(_BOUND, orjson.dumps([binding.verifier, dict(binding.config)]))

@@ -7,12 +7,18 @@ from datetime import UTC, datetime
 
 import asyncpg
 
+from rejoinder.asks.canary import check_route
+from rejoinder.asks.tickets import PURPOSE, TicketOffice
 from rejoinder.contract.errors import RejoinderError
+from rejoinder.contract.public import public_base, wrong_with
 from rejoinder.contract.settings import Settings
 from rejoinder.launch.findings import Finding
+from rejoinder.net.guard import Guard
+from rejoinder.net.outbound import Outbound
 from rejoinder.observe.logs import mask
 from rejoinder.store.database import Connection, Database, Row
 from rejoinder.store.migrate import MINIMUM_SERVER, applied, available
+from rejoinder.store.sealing import SealingKeys
 from rejoinder.store.sql import sql
 
 _sql = sql("doctor")
@@ -62,7 +68,7 @@ async def look_at_database(url: str, settings: Settings) -> list[Finding]:
             )
         else:
             findings.append(Finding("migrations", "ok", "The database is up to date."))
-        return [*findings, *await _running(connection, settings)]
+        return [*findings, *await _running(connection, settings), *await _route(url, connection, settings)]
     except asyncpg.InsufficientPrivilegeError as error:
         return [
             Finding(
@@ -74,6 +80,31 @@ async def look_at_database(url: str, settings: Settings) -> list[Finding]:
         ]
     finally:
         await connection.close()
+
+
+async def _route(url: str, connection: Connection, settings: Settings) -> list[Finding]:
+    """A canary through the public address. The key that seals it is made by the first server, not by this look."""
+    base = settings.interactions_public_base_url
+    if base is None or wrong_with(base) is not None or not await connection.fetchval(_sql.sealed, PURPOSE):
+        return []
+    database, outbound = Database(url, pool=1), Outbound(Guard.of(settings))
+    await database.open()
+    try:
+        route = await check_route(TicketOffice(SealingKeys(database, PURPOSE)), outbound, public_base(base))
+    finally:
+        await outbound.stop()
+        await database.close()
+    if route.up:
+        return [Finding("callback route", "ok", route.what)]
+    return [
+        Finding(
+            "callback route",
+            "fail",
+            route.what,
+            "Let the proxy lead /api/interactions/callback/ to rejoinder serve, GET and POST. While it does not, every "
+            "outside system is told 404, as for a ticket that is over.",
+        )
+    ]
 
 
 def _away(reason: str) -> Finding:

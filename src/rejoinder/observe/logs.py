@@ -28,7 +28,11 @@ SECRET_KEYS = frozenset(
     }
 )
 #: Our own keys, sign-in tokens and session cookies all begin like this; a database URL carries a password.
-_SECRET_SHAPE = re.compile(r"\brj[ksc]_[A-Za-z0-9_-]{8,}|(?<=://)[^\s/@]+:[^\s@]+(?=@)")
+#: What stands behind a callback URL's path is the right to answer.
+_SECRET_SHAPE = re.compile(
+    r"\brj[ksc]_[A-Za-z0-9_-]{8,}|(?<=://)[^\s/@]+:[^\s@]+(?=@)"
+    r"|(?:(?<=callback/)|(?<=callback%2F)|(?<=callback%2f))[A-Za-z0-9_-]{20,}"
+)
 
 
 def mask(text: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60)
@@ -25,6 +27,12 @@ class Metrics:
         self.callbacks = Counter(
             "rejoinder_callbacks", "Requests that came with a ticket, by what became of them", ["outcome"], registry=r
         )
+        self.callback_route = Gauge(
+            "rejoinder_callback_route_up",
+            "1 where a canary came through the public address to a callback door, 0 where not, NaN before the first",
+            registry=r,
+        )
+        self.callback_route.set(math.nan)
         self.expired = Counter("rejoinder_questions_expired", "Questions that lapsed", registry=r)
         self.withdrawn = Counter(
             "rejoinder_questions_withdrawn", "Questions withdrawn for a dead process", registry=r

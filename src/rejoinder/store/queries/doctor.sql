@@ -31,3 +31,6 @@ SELECT (SELECT count(*) FROM rejoinder.run WHERE held) AS held,
 SELECT pid, application_name AS name, extract(epoch FROM clock_timestamp() - xact_start)::float AS age
   FROM pg_stat_activity WHERE datname = current_database() AND backend_xid IS NOT NULL
  ORDER BY xact_start LIMIT 1;
+
+-- name: sealed
+SELECT EXISTS (SELECT FROM rejoinder.sealing_key WHERE purpose = $1);
