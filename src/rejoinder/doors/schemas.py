@@ -108,6 +108,7 @@ SCHEMAS: dict[str, Schema] = {
             record({"canary": TEXT}),
         ]
     },
+    "Verifiers": record({"items": items(record({"name": TEXT, "post_only": TRUTH}))}),
     "OpenedLink": record({"interaction_id": ID, "url": TEXT}),
     "Cancelled": record({"interaction_id": ID, "status": {"const": "cancelled"}}),
     "Question": record(_QUESTION, _QUESTION_MORE),
@@ -176,6 +177,36 @@ SCHEMAS: dict[str, Schema] = {
             )
         }
     ),
+    "Agents": record(
+        {
+            "items": items(
+                record(
+                    {
+                        "name": TEXT,
+                        "title": maybe(TEXT),
+                        "description": TEXT,
+                        "kind": one_of(("simple", "deep", "graph")),
+                        "model": maybe(TEXT),
+                        "tools": items(TEXT),
+                        "subagents": items(
+                            record(
+                                {
+                                    "name": TEXT,
+                                    "description": TEXT,
+                                    "model": maybe(TEXT),
+                                    "tools": items(TEXT),
+                                }
+                            )
+                        ),
+                    }
+                )
+            )
+        }
+    ),
+    "RunnableAgents": record(
+        {"items": items(record({"name": TEXT, "runnable": TRUTH, "lacking": maybe(TEXT)}))}
+    ),
+    "AgentCall": record({"message": TEXT}, {"follow": TRUTH}),
     "RunStarted": record({"run_id": ID}),
     "RunChanged": record({"run_id": ID, "status": one_of(("queued", "discarded"))}),
     "Run": record(
