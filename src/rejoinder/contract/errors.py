@@ -210,6 +210,20 @@ class ToolNotFoundError(RejoinderError):
     status = 404
 
 
+class AgentNotFoundError(RejoinderError):
+    """No agent of this name is exposed."""
+
+    code = "agent-not-found"
+    status = 404
+
+
+class AgentNotRunnableError(RejoinderError):
+    """This agent cannot be run here."""
+
+    code = "agent-not-runnable"
+    status = 501
+
+
 class ToolArgumentError(BadInputError):
     """The tool's arguments are not usable."""
 

@@ -13,6 +13,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from rejoinder.access.declared import keeps_own_gate
 from rejoinder.doors import access, callback, interactions, operations, tool_runs
 from rejoinder.doors.admission import Door, grant_of, templates
+from rejoinder.doors.agents import RunAgent
+from rejoinder.doors.agents import router as agents_router
 from rejoinder.doors.answer import Answer
 from rejoinder.doors.flood import Flood
 from rejoinder.doors.openapi import document
@@ -69,6 +71,7 @@ def create_app(node: Node, *, lifespan: Lifespan | None = None) -> FastAPI:
         Route("/api/interactions/{interaction_id}/answer", Answer(node), methods=["POST"]),
         Route("/api/run-tool", RunTool(node), methods=["POST"]),
         Route("/api/interactions/stream", Stream(node), methods=["GET"]),
+        *(Route(f"/api/agents/{{name}}/{word}", RunAgent(node), methods=["POST"]) for word in ("run", "runs")),
     ]
     # The first that matches is taken: /api/interactions/stream comes before /api/interactions/{interaction_id}.
     app.router.routes[:] = [
@@ -76,6 +79,7 @@ def create_app(node: Node, *, lifespan: Lifespan | None = None) -> FastAPI:
         *callback.router(node).routes,
         *interactions.router(node).routes,
         *tool_runs.router(node).routes,
+        *agents_router(node).routes,
         *operations.router(node).routes,
         *access.router(node).routes,
         *openapi_router(app).routes,

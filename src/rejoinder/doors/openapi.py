@@ -33,7 +33,26 @@ REASONS = {
     504: "Nobody answered in time.",
 }
 
+_RUN_AGENT: dict[str, Any] = {
+    "tags": ["agents"],
+    "summary": "Run an agent and follow what it does",
+    "description": "Server-sent events, each with the run_id: started; text, tool_call and tool_result as they happen; "
+    "suspended, with the questions and the asks that the agent waits for; final, with kind and result; error. It ends with "
+    "suspended, final or error. With follow it goes on after suspended until the run has ended, whoever carries it on. "
+    "Closing the connection cancels a run that is going; a parked one stays parked.",
+    **needs("write", **body("AgentCall"), refuses=(400, 404, 408, 413, 501)),
+    "responses": {
+        "200": {
+            "description": "The stream",
+            "headers": {"X-Rejoinder-Run-Id": {"description": "The run.", "schema": TEXT}},
+            "content": {"text/event-stream": {"schema": TEXT}},
+        }
+    },
+}
+
 _PLAIN: dict[tuple[str, str], dict[str, Any]] = {
+    ("/api/agents/{name}/run", "post"): {**_RUN_AGENT, "operationId": "run_agent"},
+    ("/api/agents/{name}/runs", "post"): {**_RUN_AGENT, "operationId": "start_agent_run"},
     ("/api/run-tool", "post"): {
         "tags": ["runs"],
         "operationId": "run_tool",

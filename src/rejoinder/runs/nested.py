@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
@@ -94,6 +95,11 @@ class NestedCalls:
         if not isinstance(arguments, dict):
             raise ToolArgumentError("arguments must be an object", field="arguments")
         above = parent.asker
+        identifier = above.name_question()
+        if above.finds_again and (found := await self._nested.waits(identifier)) is not None:
+            # This code is played again: it called then, and waits for that run.
+            assert found.nested_run_id is not None
+            return await self._suspended(above, identifier, found.nested_run_id, found.timeout_at)
         child = Asker(
             run_id=uuid4(),
             epoch=1,
@@ -120,7 +126,10 @@ class NestedCalls:
                 raise public from fault
             if result.parked:
                 await pause.here("nested.parked")
-                return await self._wait(above, child, on_failure, result.expiry_at)
+                deadline = await self._wait(above, child, identifier, on_failure)
+                return await self._suspended(
+                    above, identifier, child.run_id, min(result.expiry_at or deadline, deadline)
+                )
             await self._finish(child, "succeeded", result=result.result)
             return result.result
 
@@ -178,12 +187,10 @@ class NestedCalls:
         if status == "deep":
             raise RunTerminalFailed(f"runs called each other {DEEPEST} deep, which is the most")
 
-    async def _wait(
-        self, above: Asker, child: Asker, on_failure: str, nested_deadline: Any
-    ) -> SuspendedInteraction:
+    async def _wait(self, above: Asker, child: Asker, identifier: UUID, on_failure: str) -> datetime:
+        """Make the wait a member of the calling run's park; returns when it lapses."""
         if above.park_id is None:
             above.park_id = uuid4()
-        identifier = above.name_question()
         horizon = self._settings.tai_agents_chained_park_horizon_cap_hours * 3600
         ordinal, above.ordinal = above.ordinal, above.ordinal + 1
         waiting = asyncio.create_task(
@@ -209,8 +216,12 @@ class NestedCalls:
             )
         # It may have ended already: then the wait was recorded together with the job that ends it.
         self._signals.tell(s.EVENTS, s.RESUMES)
-        asks = tuple(one.as_ask() for one in await self._nested.asks(child.run_id))
-        deadline = min(nested_deadline or recorded.timeout_at, recorded.timeout_at)
+        return recorded.timeout_at
+
+    async def _suspended(
+        self, above: Asker, identifier: UUID, run_id: UUID, deadline: datetime
+    ) -> SuspendedInteraction:
+        asks = tuple(one.as_ask() for one in await self._nested.asks(run_id))
         sentinel = SuspendedInteraction(identifier, deadline, above.tool, asks=asks)
         above.suspended.append(sentinel)
         return sentinel

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -23,7 +24,7 @@ from rejoinder.contract.questions import Question
 from rejoinder.runs.outcome import RunResult
 from rejoinder.runs.service import RunService
 from rejoinder.store import signals as s
-from rejoinder.store.nested import Nested
+from rejoinder.store.nested import Chain, Nested
 from rejoinder.store.runs import Run
 from rejoinder.store.signals import Signals
 
@@ -37,6 +38,47 @@ class Standing:
 
     def asks(self) -> list[dict[str, Any]]:
         return [one.as_ask().as_json() for one in self.questions]
+
+
+class Watch:
+    """``look`` first, then ``wait``, then ``look`` again: what changes in between is not missed."""
+
+    def __init__(
+        self, run_id: UUID, nested: Nested, waiting: dict[str, set[asyncio.Event]], poll: float
+    ) -> None:
+        self._run_id = run_id
+        self._nested = nested
+        self._waiting = waiting
+        self._poll = poll
+        self._woken = asyncio.Event()
+        self._watched: set[str] = set()
+
+    async def look(self) -> Chain:
+        while True:
+            self._woken.clear()
+            chain = await self._nested.chain(self._run_id)
+            fresh = {str(one) for one in chain.runs} - self._watched
+            for key in fresh:
+                self._waiting[key].add(self._woken)
+            self._watched |= fresh
+            # Those that are watched from now on may have changed before they were.
+            if not fresh:
+                return chain
+
+    async def wait(self, seconds: float) -> None:
+        """Until something may have changed, at most so many seconds."""
+        try:
+            # Not wait_for: on Python 3.11 it loses a cancellation that comes together with the event.
+            async with asyncio.timeout(min(seconds, self._poll)):
+                await self._woken.wait()
+        except TimeoutError:
+            pass
+
+    def end(self) -> None:
+        for key in self._watched:
+            self._waiting[key].discard(self._woken)
+            if not self._waiting[key]:
+                del self._waiting[key]
 
 
 class Visits:
@@ -77,33 +119,22 @@ class Visits:
         """What the run has come to, once nothing of it goes on by itself, or after so many seconds: ``parked`` then
         says that it is not at its end. Raises ParkableRunFailedError."""
         deadline = time.monotonic() + seconds
-        woken = asyncio.Event()
-        watched: set[str] = set()
-        try:
+        with self.watching(run_id) as watch:
             while True:
-                woken.clear()
-                chain = await self._nested.chain(run_id)
-                # Those that are watched now may have changed before they were: look once more.
-                fresh = {str(one) for one in chain.runs} - watched
-                for key in fresh:
-                    self._waiting[key].add(woken)
-                watched |= fresh
-                if fresh and chain.active:
-                    continue
+                chain = await watch.look()
                 left = deadline - time.monotonic()
                 if not chain.active or left <= 0:
                     return self._told(await self.look(run_id, by=by))
-                try:
-                    # Not wait_for: on Python 3.11 it loses a cancellation that comes together with the event.
-                    async with asyncio.timeout(min(left, self._poll)):
-                        await woken.wait()
-                except TimeoutError:
-                    pass
+                await watch.wait(left)
+
+    @contextmanager
+    def watching(self, run_id: UUID) -> Iterator[Watch]:
+        """Look at a run and those that it waits for, and wait until something may have changed there."""
+        watch = Watch(run_id, self._nested, self._waiting, self._poll)
+        try:
+            yield watch
         finally:
-            for key in watched:
-                self._waiting[key].discard(woken)
-                if not self._waiting[key]:
-                    del self._waiting[key]
+            watch.end()
 
     async def _checked(
         self, standing: Standing, answers: Mapping[UUID, Any], by: Identity

@@ -14,6 +14,7 @@ from rejoinder.store.sql import sql
 
 _sql = sql("nested")
 _COLUMNS = sql("questions").columns
+_BY_ID = sql("questions").by_id.replace("{columns}", _COLUMNS)
 _ASKS = _sql.asks.replace("{columns}", _COLUMNS)
 _ASKS_OF = _sql.asks_of.replace("{columns}", _COLUMNS)
 
@@ -103,6 +104,11 @@ class Nested:
         )
         assert row is not None
         return Recorded(row["status"], row["created_at"], row["timeout_at"])
+
+    async def waits(self, identifier: UUID) -> Question | None:
+        """A wait that is recorded already."""
+        row = await self._db.row(_BY_ID, identifier)
+        return None if row is None else to_question(row)
 
     async def settle(self, run_id: UUID) -> list[Settled]:
         """One step; call again until it is empty."""
