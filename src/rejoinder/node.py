@@ -30,6 +30,7 @@ from rejoinder.store import signals as s
 from rejoinder.store.database import Database
 from rejoinder.store.events import Events
 from rejoinder.store.flood import Hits
+from rejoinder.store.media import Media
 from rejoinder.store.migrate import pending
 from rejoinder.store.nested import Nested
 from rejoinder.store.processes import ThisProcess, bury_dead
@@ -45,7 +46,12 @@ if TYPE_CHECKING:
 log = get_logger("node")
 
 HOUSEKEEPING_SECONDS = 60.0
+#: The first canary is sent once the doors stand open, the next ones at this distance.
+CANARY_FIRST_SECONDS = 10.0
+CANARY_SECONDS = 300.0
 LOOKS_PER_BEAT = 4
+#: A thousand images are looked at in one round; the next housekeeping goes on from there.
+MEDIA_ROUNDS = 20
 
 Kind = Literal["server", "worker", "up", "mcp"]
 
@@ -71,6 +77,7 @@ class Node:
         self.questions = Questions(self.database)
         self.events = Events(self.database)
         self.hits = Hits(self.database)
+        self.media = Media(self.database)
         self.runs = Runs(self.database)
         self.waiters = Waiters(self.questions, self.signals, poll=poll)
         self.tickets = Tickets(self.database)
@@ -229,6 +236,7 @@ class Node:
     async def _keep_house(self) -> None:
         settings = self.settings
         keep = timedelta(days=settings.rejoinder_audit_retention_days)
+        seen = ""
         while True:
             await asyncio.sleep(HOUSEKEEPING_SECONDS)
             try:
@@ -243,6 +251,11 @@ class Node:
                     await asyncio.sleep(0.1)
                 await self.access.prune()
                 while await self.tickets.prune() >= 5000:
+                    await asyncio.sleep(0.1)
+                for _ in range(MEDIA_ROUNDS):
+                    seen, _ = await self.media.prune(after=seen, kept=settings.interactions_idle_ttl_seconds)
+                    if not seen:
+                        break
                     await asyncio.sleep(0.1)
                 while await self.hits.prune() >= 5000:
                     await asyncio.sleep(0.1)

@@ -266,6 +266,9 @@ class Asks:
         writing.add_done_callback(asker.writing.discard)
         try:
             recorded = await asyncio.shield(writing)
+        except AskArgumentError as error:
+            await self.note_refused_ask(asker, error)
+            raise
         except NotReadyError:
             # It may have been committed all the same: nobody waits for it, so it must not stay open.
             if park_id is None or not asker.finds_again:

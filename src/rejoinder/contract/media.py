@@ -1,11 +1,18 @@
-"""Media shown above a question's controls: checked whole before anything is stored."""
+"""Media shown above a question's controls: checked whole before anything is stored.
+
+An image that comes as a data: URL is taken out of the question before it is recorded, and served by an id of its own:
+lists and streams carry a reference of 66 characters. Such a reference may be asked with again; the new question then
+has the image too, for as long as it lives itself.
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import re
+import secrets
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -23,8 +30,14 @@ MAX_DATA_URL = 524_288
 MAX_CAPTION = 1_000
 MAX_FILENAME = 255
 MAX_URL_TEXT = 1_048_576
+#: Bytes of the images of one question: as many as fit into its URLs in base64.
+MAX_PICTURES = MAX_URL_TEXT // 4 * 3
 
-_DATA_IMAGE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,", re.ASCII)
+#: A stored image is served below this path.
+PATH = "/api/interactions/media"
+_ID = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
+
+_DATA_IMAGE = re.compile(r"data:(image/(?:png|jpeg|gif|webp));base64,", re.ASCII)
 _BAD_CHARACTER = re.compile(r"[\x00-\x20\x7f-\x9f\u2028\u2029]")
 
 
@@ -37,6 +50,56 @@ class MediaItem(BaseModel):
     url: str
     caption: str | None = None
     filename: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """An image to be stored with a question: ``content``, or a copy of the stored one that ``source`` names.
+    ``where`` names the first item that shows it."""
+
+    id: str
+    where: str
+    content_type: str = ""
+    content: bytes = b""
+    source: str | None = None
+
+
+def is_media_id(text: str) -> bool:
+    return _ID.fullmatch(text) is not None
+
+
+def reference(media_id: str) -> str:
+    """The URL of a stored image, relative to this server."""
+    return f"{PATH}/{media_id}"
+
+
+def referred(url: str) -> str | None:
+    """The id in a reference; None for every other URL."""
+    head, _, last = url.rpartition("/")
+    return last if head == PATH and is_media_id(last) else None
+
+
+def detach(items: Sequence[dict[str, Any]] | None) -> tuple[list[dict[str, Any]] | None, list[Picture]]:
+    """Checked items with a new reference in place of each image of theirs, and these images."""
+    if items is None:
+        return None, []
+    pictures: dict[str, Picture] = {}
+    for index, item in enumerate(items):
+        url = str(item["url"])
+        if url in pictures:
+            continue
+        source, data = referred(url), _DATA_IMAGE.match(url)
+        where = f"media[{index}].url"
+        if source is not None:
+            pictures[url] = Picture(secrets.token_urlsafe(32), where, source=source)
+        elif data is not None:
+            content = base64.b64decode(url[data.end() :], validate=True)
+            pictures[url] = Picture(secrets.token_urlsafe(32), where, data[1], content)
+    told = [
+        item | {"url": reference(pictures[item["url"]].id)} if item["url"] in pictures else item
+        for item in items
+    ]
+    return told, list(pictures.values())
 
 
 def check_media(items: Sequence[MediaItem | dict[str, Any]] | None) -> list[dict[str, Any]] | None:
@@ -94,6 +157,12 @@ def _check_item(raw: MediaItem | dict[str, Any], where: str) -> dict[str, Any]:
 def _check_url(kind: str, url: str, where: str) -> None:
     if url.startswith("data:"):
         _check_data_url(kind, url, where)
+        return
+    if url.startswith(PATH):
+        if kind != "image" or referred(url) is None:
+            raise AskArgumentError(
+                f"{where} is not a reference to a stored image, or not one of kind image", field=where
+            )
         return
     if len(url) > MAX_URL:
         raise AskArgumentError(f"{where} is over {MAX_URL} characters", field=where)

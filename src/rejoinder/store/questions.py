@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, cast
 from uuid import UUID
 
+from rejoinder.contract.media import detach
 from rejoinder.contract.questions import AskRequest, Question
 from rejoinder.store.database import Database, Row
+from rejoinder.store.media import store_pictures
 from rejoinder.store.sql import sql
 
 _sql = sql("questions")
@@ -94,6 +96,11 @@ class Outcome:
     reply: dict[str, Any] | None
 
 
+def _recorded(row: Row | None) -> Recorded:
+    assert row is not None
+    return Recorded(row["status"], row["created_at"], row["timeout_at"])
+
+
 def to_question(row: Row) -> Question:
     return Question(*(row[i] for i in range(_WIDTH)))
 
@@ -115,6 +122,7 @@ class Questions:
         seal_key: bytes | None,
         cap: int | None,
     ) -> Recorded:
+        media, pictures = detach(request.media)
         given = (
             identifier,
             run.id,
@@ -127,7 +135,7 @@ class Questions:
             request.answer_format,
             request.question,
             request.format_payload,
-            request.media,
+            media,
             request.audience,
             request.sensitive,
             seal_key,
@@ -140,14 +148,18 @@ class Questions:
             cap,
             SLOT_KIND if request.to == "user" else CALLER_SLOT_KIND,
         )
+        query, values = _sql.record, cast(tuple[Any, ...], given)
         if request.to == "caller":
-            row = await self._db.row(_sql.record_caller, *given, request.payload)
+            query, values = _sql.record_caller, (*given, request.payload)
         elif request.ticket is not None:
-            row = await self._db.row(_record_with(len(given) + 1), *given, request.ticket)
-        else:
-            row = await self._db.row(_sql.record, *given)
-        assert row is not None
-        return Recorded(row["status"], row["created_at"], row["timeout_at"])
+            query, values = _record_with(len(given) + 1), (*given, request.ticket)
+        if not pictures:
+            return _recorded(await self._db.row(query, *values))
+        async with self._db.transaction() as connection:
+            recorded = _recorded(await connection.fetchrow(query, *values))
+            if recorded.status == "recorded":
+                await store_pictures(connection, identifier, pictures)
+        return recorded
 
     async def close(
         self,

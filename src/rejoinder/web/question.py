@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from markupsafe import Markup
 
+from rejoinder.contract.media import referred
 from rejoinder.contract.questions import Question
 from rejoinder.store.events import Event
 from rejoinder.store.inbox import Filter
@@ -25,7 +26,7 @@ TRAIL = 100
 
 @dataclass(frozen=True, slots=True)
 class Medium:
-    """``image`` is a data: URL that the page shows. Everything else is a link: nothing is fetched unasked."""
+    """``image`` is a picture of ours that the page shows. Everything else is a link: nothing is fetched unasked."""
 
     kind: str
     image: str | None
@@ -170,6 +171,6 @@ def _medium(item: dict[str, Any], number: int) -> Medium:
     # The caption stands beside the picture: as its alternative text too it would be read out twice.
     alt = f"{kind.capitalize()} {number}, sent with the question"
     name = item.get("filename") or caption or f"{kind.capitalize()} {number}"
-    if url.startswith("data:"):
+    if url.startswith("data:") or referred(url) is not None:
         return Medium(kind, url, None, None, name, alt, caption)
     return Medium(kind, None, url, urlsplit(url).hostname, name, alt, caption)
