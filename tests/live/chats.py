@@ -38,9 +38,15 @@ async def pipe(gateway: Gateway, host: Host) -> str:
     return MODEL
 
 
-async def deploy(host: Host, gateway: Gateway, url: str) -> None:
-    """Install this build, talking to the Gateway at this address."""
-    valves = {"GATEWAY_URL": url, "GATEWAY_TOKEN": gateway.token, "STATE_DIR": str(host.data / "oc")}
+async def deploy(host: Host, gateway: Gateway, url: str, **valves: Any) -> None:
+    """Install this build, talking to the Gateway at this address. Chats are named by nobody unless a valve says so."""
+    valves = {
+        "GATEWAY_URL": url,
+        "GATEWAY_TOKEN": gateway.token,
+        "STATE_DIR": str(host.data / "oc"),
+        "AUTO_TITLE": False,
+        **valves,
+    }
     built = build()
     await host.install("openclaw_gateway", built["openclaw_gateway"], valves)
     await host.install("openclaw_start", built["openclaw_start"])

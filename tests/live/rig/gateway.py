@@ -102,7 +102,14 @@ def _settings(port: int, model_url: str, state: Path) -> Mapping[str, Any]:
     model = {"cost": costs, "contextWindow": 128_000, "maxTokens": 8_000, "input": ["text", "image"]}
     models = [
         {"id": "scripted", "name": "Scripted", "reasoning": False, **model},
-        {"id": "thinking", "name": "Thinking", "reasoning": True, **model},
+        {
+            "id": "thinking",
+            "name": "Thinking",
+            "reasoning": True,
+            # What a level becomes in the request is what the scripted model can see of it.
+            "compat": {"supportsReasoningEffort": True},
+            **model,
+        },
     ]
     provider = {"baseUrl": model_url, "apiKey": "none", "api": "openai-completions", "models": models}
     return {
@@ -125,7 +132,9 @@ def _settings(port: int, model_url: str, state: Path) -> Mapping[str, Any]:
                 "workspace": str(state / "workspace"),
                 "skipBootstrap": True,
                 "heartbeat": {"every": "0m"},
-            }
+            },
+            # The second one names chats.
+            "entries": {"main": {"default": True}, "title-gen": {}},
         },
         # Newer ones hide most tools behind a search for tools; the scripted model names those it wants.
         "tools": {"exec": {"mode": "full"}, "toolSearch": False},

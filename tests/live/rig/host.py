@@ -101,6 +101,13 @@ class Host(Running):
             await self.call("POST", f"/api/v1/functions/id/{function_id}/valves/update", dict(valves))
         return await self.models()
 
+    async def fetch(self, path: str) -> bytes:
+        """What a GET answers, as it is."""
+        async with httpx2.AsyncClient(timeout=60, trust_env=False) as client:
+            reply = await client.get(self.url + path, headers=self._headers)
+        assert reply.status_code == 200, f"{path}: {reply.status_code}"
+        return reply.content
+
     async def remove(self, function_id: str) -> None:
         await self.call("DELETE", f"/api/v1/functions/id/{function_id}/delete")
 
@@ -135,11 +142,18 @@ class Host(Running):
         return found
 
     async def send(
-        self, chat_id: str, model: str, text: str, *, parent: str | None = None, session: str = "api"
+        self,
+        chat_id: str,
+        model: str,
+        text: str,
+        *,
+        parent: str | None = None,
+        session: str = "api",
+        **more: Any,
     ) -> tuple[str, str]:
         """A user's message, sent as the page sends it; the ids of the message and of the reply to come.
 
-        ``parent``: the message it follows; by default the chat's current one.
+        ``parent``: the message it follows; by default the chat's current one. ``more``: further fields of the request.
         """
         if parent is None:
             parent = (await self.history(chat_id))["currentId"]
@@ -157,6 +171,7 @@ class Host(Running):
             "parent_id": parent,
             "user_message": {**message, "timestamp": int(time.time()), "models": [model]},
             "background_tasks": {},
+            **more,
         }
         await self.call("POST", "/api/chat/completions", body)
         return user, reply
