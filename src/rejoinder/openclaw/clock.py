@@ -31,6 +31,8 @@ class SystemClock:
 async def within(clock: Clock, seconds: float, work: Awaitable[T]) -> T:
     """The result of `work`, cancelled and a TimeoutError raised if it takes longer than `seconds`."""
     task = asyncio.ensure_future(work)
+    # Whoever waits may be cancelled in the moment in which the work fails: then nobody asks how it ended.
+    task.add_done_callback(lambda over: over.cancelled() or over.exception())
     alarm = asyncio.ensure_future(clock.sleep(seconds))
     try:
         await asyncio.wait((task, alarm), return_when=asyncio.FIRST_COMPLETED)
