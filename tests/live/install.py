@@ -65,6 +65,7 @@ def _gateway() -> None:
     _make(places.node_folder(), _node)
     version = places.gateway_version()
     _make(places.gateway_folder(version), lambda folder: _openclaw(folder, version))
+    _make(places.conformance_folder(), _conformance)
 
 
 def _node(folder: Path) -> None:
@@ -76,14 +77,19 @@ def _node(folder: Path) -> None:
 
 
 def _openclaw(folder: Path, version: str) -> None:
+    _npm(f"OpenClaw {version}", folder, f"openclaw@{version}")
+
+
+def _conformance(folder: Path) -> None:
+    name = f"The MCP conformance suite {places.CONFORMANCE}"
+    _npm(name, folder, f"@modelcontextprotocol/conformance@{places.CONFORMANCE}")
+
+
+def _npm(name: str, folder: Path, package: str) -> None:
     # No install script of any package is run; none is needed.
     quiet = ("--no-audit", "--no-fund", "--no-update-notifier", "--loglevel", "error")
     npm = (str(places.node()), str(places.npm()), "install", "--ignore-scripts", *quiet)
-    _run(
-        f"OpenClaw {version}",
-        [*npm, "--prefix", str(folder), f"openclaw@{version}"],
-        path=places.node().parent,
-    )
+    _run(name, [*npm, "--prefix", str(folder), package], path=places.node().parent)
 
 
 def _host() -> None:

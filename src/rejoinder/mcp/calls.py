@@ -12,9 +12,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -25,6 +25,7 @@ from rejoinder.contract.questions import Question
 from rejoinder.node import Node
 from rejoinder.observe.logs import get_logger
 from rejoinder.runs.driver import patiently
+from rejoinder.runs.elicitation import PROGRESS
 from rejoinder.store import signals as s
 from rejoinder.store.runs import Run
 
@@ -39,7 +40,17 @@ KEEP = timedelta(hours=1)
 TELL_LOSS_WITHIN = timedelta(days=1)
 
 Choose = Callable[[list[Question]], list[Question]]
-Tell = Callable[[], Awaitable[None]]
+#: Told that a call goes on: with what its tool reports, or with None now and then.
+Tell = Callable[["Progress | None"], Awaitable[None]]
+#: Reports of one tool that are kept for who holds on to it.
+MOST_REPORTS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    done: float
+    total: float | None
+    message: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +82,13 @@ class Call:
     #: Whether this process drives it, and whether its caller wants it no more.
     driven: bool = False
     cancelled: bool = False
+    reports: deque[Progress] = field(default_factory=lambda: deque(maxlen=MOST_REPORTS))
+    reported: int = 0
+
+    def news(self, since: int) -> list[Progress]:
+        """What its tool has reported since then, as far as it is kept."""
+        new = min(self.reported - since, len(self.reports))
+        return list(self.reports)[len(self.reports) - new :]
 
 
 class Calls:
@@ -222,6 +240,7 @@ class Calls:
                 run_id=run_id,
                 keep_result=True,
                 claimed=True,
+                listen=lambda said: self._listen(run_id, said),
             )
             return Ended(run_id, result.kind, result.result)
         except RejoinderError as error:
@@ -240,6 +259,13 @@ class Calls:
         except Exception:
             log.exception("a call failed", run_id=str(run_id), tool=tool)
             return Ended(run_id, "error", internal_problem(run_id))
+
+    def _listen(self, run_id: UUID, said: dict[str, Any]) -> None:
+        call = self._driven.get(run_id)
+        if call is not None and said.get("type") == PROGRESS:
+            call.reports.append(Progress(said["progress"], said["total"], said["message"]))
+            call.reported += 1
+            self._wake(run_id)
 
     async def _watch(self, run_id: UUID) -> Ended:
         """Wait for the end of a run by its row. A notification is the quick way, reading again now and then the sure
@@ -280,9 +306,13 @@ class Calls:
         # That a process died is not notified by run: whoever comes anew makes us look anew.
         self._wake(call.run_id)
         waking: asyncio.Task[Any] | None = None
+        heard = call.reported
         try:
             while True:
                 woken.clear()
+                for report in call.news(heard):
+                    await tell(report)
+                heard = call.reported
                 if call.end.done():
                     return call.end.result()
                 if choose is not None and (chosen := choose(await self.open_questions(call.run_id))):
@@ -291,7 +321,7 @@ class Calls:
                 if now >= deadline:
                     return None
                 if now >= next_word:
-                    await tell()
+                    await tell(None)
                     next_word = loop.time() + every
                 waking = asyncio.create_task(woken.wait())
                 # asyncio.wait, not await: a cancelled request must not cancel the call.

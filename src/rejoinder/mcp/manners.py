@@ -16,7 +16,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from rejoinder.contract.identity import Identity
 from rejoinder.contract.questions import Question
 from rejoinder.mcp.answering import take
-from rejoinder.mcp.calls import DOOR, Asked, Call, Calls, Ended, digest_of
+from rejoinder.mcp.calls import DOOR, Asked, Call, Calls, Ended, Tell, digest_of
 from rejoinder.mcp.offers import Offer, offer_of
 from rejoinder.mcp.results import complete, input_required, pending
 from rejoinder.mcp.sealed import Sealer
@@ -119,7 +119,7 @@ class Manners:
         params: types.CallToolRequestParams,
         leg: Leg,
         by: Identity,
-        tell: Callable[[], Awaitable[None]],
+        tell: Tell,
     ) -> Result:
         call = leg.call
         seconds = self._node.settings.rejoinder_mcp_hold_seconds
@@ -172,7 +172,7 @@ class Manners:
         )
 
     async def _ask_on(
-        self, wire: Wire, call: Call, seconds: float, by: Identity, tell: Callable[[], Awaitable[None]]
+        self, wire: Wire, call: Call, seconds: float, by: Identity, tell: Tell
     ) -> Ended | Asked | None:
         """Ask on the call's own stream, while the same questions wait in the inbox; the first answer counts."""
         deadline = asyncio.get_running_loop().time() + seconds

@@ -6,7 +6,7 @@ Imported when the first client comes: the protocol's library costs half a second
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any, cast
 from uuid import UUID, uuid4
@@ -24,7 +24,7 @@ from rejoinder.contract.errors import (
     ToolNotFoundError,
 )
 from rejoinder.contract.identity import Grant, Identity
-from rejoinder.mcp.calls import DOOR, Calls, internal_problem
+from rejoinder.mcp.calls import DOOR, Calls, Progress, Tell, internal_problem
 from rejoinder.mcp.manners import Manners, Result, manner_of
 from rejoinder.mcp.results import ASK_OUTPUT, CHECK_RUN, complete, pending, problem, waiting_text
 from rejoinder.mcp.sealed import Sealer
@@ -41,7 +41,7 @@ Context = ServerRequestContext[Any, Any]
 #: How often a client that wants to know hears that its call goes on.
 PROGRESS_SECONDS = 5.0
 #: A call that takes longer than this becomes a task, for clients that know tasks.
-TASK_AFTER_SECONDS = 1.0
+TASK_AFTER_SECONDS = 0.5
 INSTRUCTIONS = (
     "Some of these tools ask a person and wait for the answer. A call that takes long says that it is not finished "
     f"yet and names its run: call {CHECK_RUN} with that run_id to wait for the result. Nothing is lost meanwhile."
@@ -192,15 +192,24 @@ class Edge:
     def _hold_seconds(self) -> float:
         return self._node.settings.rejoinder_mcp_hold_seconds
 
-    def _teller(self, ctx: Context, run_id: UUID) -> Callable[[], Awaitable[None]]:
-        """Progress for a client that asked for it: seconds so far, and whom or what the run waits for."""
+    def _teller(self, ctx: Context, run_id: UUID) -> Tell:
+        """Progress for a client that asked for it: what the tool reports; else seconds so far, and whom or what the run
+        waits for. The protocol wants every number to be higher than the one before."""
         began = time.monotonic()
+        last = -1.0
+        total: float | None = None
 
-        async def tell() -> None:
+        async def tell(report: Progress | None) -> None:
+            nonlocal last, total
             if ctx.meta is None or ctx.meta.get("progress_token") is None:
                 return
-            message = waiting_text(await self._calls.open_questions(run_id))
-            await ctx.session.report_progress(round(time.monotonic() - began, 3), None, message)
+            if report is not None:
+                done, total, message = report.done, report.total, report.message
+            else:
+                done = last if total is not None else round(time.monotonic() - began, 3)
+                message = waiting_text(await self._calls.open_questions(run_id))
+            last = done if done > last else last + 0.001
+            await ctx.session.report_progress(last, total, message)
 
         return tell
 

@@ -93,6 +93,13 @@ class Tasks:
             return {**task, "status": "input_required", "inputRequests": requests}
         if run.state == "cancelled" or (run.error or {}).get("code") in _WITHDRAWN:
             return {**task, "status": "cancelled", "statusMessage": str((run.error or {}).get("error", ""))}
+        if run.state == "lost":
+            # Ours, and no result of the tool's.
+            lost = {
+                "code": types.INTERNAL_ERROR,
+                "message": str((run.error or {}).get("error", "The run was lost.")),
+            }
+            return {**task, "status": "failed", "error": lost}
         end = ended(run.id, run, self._node.settings.tai_tool_runs_result_ttl_seconds)
         await self._node.runs.told(run.id)
         result = complete(end).model_dump(by_alias=True, exclude_none=True, mode="json")

@@ -35,6 +35,8 @@ T = TypeVar("T")
 
 #: The door of MCP clients: an answer that came through it is the client's own.
 CLIENT_DOOR = "mcp"
+#: The ``type`` of what ``listen`` is told of a tool's own progress.
+PROGRESS = "progress"
 #: The one field of a form that asks for something that is no object.
 VALUE = "value"
 
@@ -63,6 +65,12 @@ class Context:
         """
         return await elicit(message, schema, timeout=timeout)
 
+    async def report_progress(
+        self, progress: float, total: float | None = None, message: str | None = None
+    ) -> None:
+        """Tell how far the tool is, to a caller that wants to know: an MCP client that asked for progress."""
+        report_progress(progress, total, message)
+
     @property
     def run_id(self) -> UUID:
         return current_run().run_id
@@ -70,6 +78,14 @@ class Context:
     @property
     def request_id(self) -> str:
         return str(self.run_id)
+
+
+def report_progress(progress: float, total: float | None, message: str | None) -> None:
+    """``Context.report_progress``, for the run that the current code belongs to; from any thread."""
+    run = current_run()
+    if run.listen is not None:
+        said = {"type": PROGRESS, "progress": progress, "total": total, "message": message}
+        run.loop.call_soon_threadsafe(run.listen, said)
 
 
 async def elicit(

@@ -25,7 +25,7 @@ from rejoinder.contract.elicitation import AcceptedElicitation, DeclinedElicitat
 from rejoinder.observe.logs import get_logger
 from rejoinder.runs.ask import ask
 from rejoinder.runs.context import current_run
-from rejoinder.runs.elicitation import elicit
+from rejoinder.runs.elicitation import elicit, report_progress
 
 log = get_logger("tools")
 
@@ -53,7 +53,7 @@ class ForeignContext(TheirContext[Any, Any]):
     async def report_progress(
         self, progress: float, total: float | None = None, message: str | None = None
     ) -> None:
-        """Nobody here reads a tool's own progress."""
+        report_progress(progress, total, message)
 
     async def log(self, level: str, data: Any, *, logger_name: str | None = None) -> None:
         log.info("a tool says", run_id=self.request_id, level=level, said=str(data)[:2_000])

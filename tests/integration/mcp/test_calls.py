@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 from mcp_types import CallToolResult
 
+from rejoinder import Context
 from rejoinder.runs.ask import ask
 from rejoinder.runs.tools import tool
 from tests.integration.mcp.serving import LEGACY, MODERN, Served, connected, serving
@@ -338,3 +339,29 @@ async def test_what_is_held_in_memory_is_bounded(database_url: str, monkeypatch:
         new = pending_of(await client.call_tool("order", {"what": "b"}))
         assert new["run_id"] != runs[1]
         assert not calls._watched or set(calls._watched) <= {UUID(new["run_id"])}
+
+
+@both
+async def test_a_tool_s_own_progress_reaches_the_client(database_url: str, mode: str) -> None:
+    @tool
+    async def counts(ctx: Context) -> str:
+        for done in (0, 50, 100):
+            await ctx.report_progress(done, 100, f"{done} of 100")
+        await ask("Go on?")
+        return "done"
+
+    heard: list[tuple[float, float | None, str | None]] = []
+
+    async def told(progress: float, total: float | None, message: str | None) -> None:
+        heard.append((progress, total, message))
+
+    async with serving(database_url, counts) as served, connected(served, mode) as client:
+        call = asyncio.create_task(client.call_tool("counts", {}, progress_callback=told))
+        question = await served.question()
+        await assert_eventually(lambda: len(heard) >= 5, "the wait was not told")
+        await served.answer(question, "yes")
+        await call
+    assert heard[:3] == [(0, 100, "0 of 100"), (50, 100, "50 of 100"), (100, 100, "100 of 100")]
+    assert heard[4][2] == "waiting for a person: Go on?"
+    steps = [done for done, _, _ in heard]
+    assert steps == sorted(set(steps)), "the protocol wants every number to be higher than the one before"

