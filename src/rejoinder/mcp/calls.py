@@ -48,6 +48,9 @@ MOST_REPORTS = 100
 
 @dataclass(frozen=True, slots=True)
 class Progress:
+    """One report of a tool, the ``number``-th."""
+
+    number: int
     done: float
     total: float | None
     message: str | None
@@ -83,12 +86,6 @@ class Call:
     driven: bool = False
     cancelled: bool = False
     reports: deque[Progress] = field(default_factory=lambda: deque(maxlen=MOST_REPORTS))
-    reported: int = 0
-
-    def news(self, since: int) -> list[Progress]:
-        """What its tool has reported since then, as far as it is kept."""
-        new = min(self.reported - since, len(self.reports))
-        return list(self.reports)[len(self.reports) - new :]
 
 
 class Calls:
@@ -263,8 +260,8 @@ class Calls:
     def _listen(self, run_id: UUID, said: dict[str, Any]) -> None:
         call = self._driven.get(run_id)
         if call is not None and said.get("type") == PROGRESS:
-            call.reports.append(Progress(said["progress"], said["total"], said["message"]))
-            call.reported += 1
+            number = call.reports[-1].number + 1 if call.reports else 1
+            call.reports.append(Progress(number, said["progress"], said["total"], said["message"]))
             self._wake(run_id)
 
     async def _watch(self, run_id: UUID) -> Ended:
@@ -306,13 +303,13 @@ class Calls:
         # That a process died is not notified by run: whoever comes anew makes us look anew.
         self._wake(call.run_id)
         waking: asyncio.Task[Any] | None = None
-        heard = call.reported
+        heard = 0
         try:
             while True:
                 woken.clear()
-                for report in call.news(heard):
+                for report in [one for one in call.reports if one.number > heard]:
                     await tell(report)
-                heard = call.reported
+                    heard = report.number
                 if call.end.done():
                     return call.end.result()
                 if choose is not None and (chosen := choose(await self.open_questions(call.run_id))):

@@ -197,13 +197,17 @@ class Edge:
         waits for. The protocol wants every number to be higher than the one before."""
         began = time.monotonic()
         last = -1.0
+        heard = 0
         total: float | None = None
 
         async def tell(report: Progress | None) -> None:
-            nonlocal last, total
+            nonlocal last, heard, total
             if ctx.meta is None or ctx.meta.get("progress_token") is None:
                 return
             if report is not None:
+                if report.number <= heard:
+                    return
+                heard = report.number
                 done, total, message = report.done, report.total, report.message
             else:
                 done = last if total is not None else round(time.monotonic() - began, 3)
