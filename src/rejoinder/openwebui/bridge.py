@@ -17,7 +17,7 @@ from rejoinder.openclaw.calls import abort_chat, send_chat
 from rejoinder.openclaw.client import GatewayClient
 from rejoinder.openclaw.clock import Clock
 from rejoinder.openclaw.connection import Drop
-from rejoinder.openclaw.errors import GatewayError, Refused
+from rejoinder.openclaw.errors import CallFailed, GatewayError, Refused
 from rejoinder.openclaw.frames import Event
 from rejoinder.openclaw.handshake import Access, Hello
 from rejoinder.openclaw.history import read_history
@@ -117,7 +117,9 @@ class Bridge:
         self._reconcile(sessions)
 
     def on_event(self, event: Event) -> None:
-        if event.name == "sessions.changed" and (row := Row.read(event.payload)) is not None:
+        row = Row.read(event.payload) if event.name == "sessions.changed" else None
+        # Some of them tell of something else and say nothing of how the session stands.
+        if row is not None and row.status is not None:
             self.listed[row.key] = row
         self.feed(signals.Pushed(event.name, event.payload))
 
@@ -149,6 +151,9 @@ class Bridge:
             self.messages.end(action.run, action.final, missing=how)
         elif isinstance(action, signals.Discard):
             self.messages.discard(action.run)
+        elif isinstance(action, signals.Cut):
+            if chat_key(action.run.key):
+                self.messages.leave(action.run.message_id)
         elif isinstance(action, signals.ReadHistory):
             self.spawn(self._read(action.key))
         elif isinstance(action, signals.ReadList):
@@ -166,8 +171,8 @@ class Bridge:
             payload = await self.history(key)
         except GatewayError as error:
             log.info("The history of a session could not be read: %s", error)
-            # After a drop the next hello's list asks again for whatever is still open.
-            if self.client.connected:
+            # After a drop, or a refusal before one, the next hello asks again for whatever is still open.
+            if self.client.connected and not (isinstance(error, CallFailed) and error.restarting):
                 self.feed(signals.HistoryFailed(key))
             return
         standing = self._reconciler.known.get(key)
@@ -219,13 +224,26 @@ class Bridge:
         self._extra.discard(key)
 
     def active(self, key: str) -> bool:
-        """Whether a run goes on in the session."""
-        return any(run.key == key and not run.ending and not run.cut for run in self.table.unfinished())
+        """Whether a run goes on in the session, or the Gateway is about to go on with one that a restart cut."""
+        row = self.listed.get(key)
+        recovers = row is not None and row.status == "running"
+        return any(
+            run.key == key and not run.ending and (recovers or not run.cut) for run in self.table.unfinished()
+        )
 
     async def idle(self, key: str) -> None:
         """Wait until no run goes on in the session. The Gateway's word ends it and no clock."""
         while self.active(key) and not self.retired:
             await self._stirred()
+
+    def left_waiting(self, key: str, message_id: str) -> None:
+        """A message that waited for the session was taken back: with Stop, nobody waits for a cut run any longer."""
+        self.spawn(self._left_waiting(key, message_id))
+
+    async def _left_waiting(self, key: str, message_id: str) -> None:
+        chat = parse_key(key)
+        if chat is not None and await intent(self.host, chat.user, chat.chat, message_id) == "stop":
+            self.feed(signals.GivenUp(key))
 
     async def _settled(self, key: str) -> None:
         while self.client.connected and not self.retired:
@@ -259,7 +277,7 @@ class Bridge:
         if chat is None:
             await self.stop(key, run_id)
             return
-        meant = await intent(self.host, chat.user, chat.chat, message_id)
+        meant = "send" if inline.left else await intent(self.host, chat.user, chat.chat, message_id)
         if request is not None and request is not asyncio.current_task():
             # The Host writes its own end of the request into the message: ours comes after.
             await asyncio.wait((request,))

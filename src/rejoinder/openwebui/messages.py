@@ -71,6 +71,7 @@ class Messages:
         self._sinks: dict[str, Inline | Opening | Writer] = {}
         self._mine: OrderedDict[str, None] = OrderedDict()
         self._chats: dict[str, asyncio.Lock] = {}
+        self._overtaken: dict[str, tuple[str, str, Final]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.retired = False
 
@@ -123,7 +124,12 @@ class Messages:
         if message_id is None:
             return
         sink = self._sinks.get(message_id)
-        if sink is not None:
+        closing = isinstance(sink, Inline) and sink.closing and not sink.left
+        streamed = sink is None and message_id in self._mine and self._registry.held(message_id)
+        if closing or streamed:
+            # The Host is about to write what the request streamed: this comes after it.
+            self._overtaken[message_id] = (run.key, run.run_id, final)
+        elif sink is not None:
             sink.end(final)
         elif not self.retired and parse_key(run.key) is not None:
             self.spawn(self._write(run.key, run.run_id, message_id, final, missing))
@@ -135,6 +141,12 @@ class Messages:
             sink.end(None)
         elif sink is not None:
             sink.end(Final([], silent=True))
+
+    def leave(self, message_id: str | None) -> None:
+        """A restart cut the message's run: a request that streams it ends, and a writer goes on."""
+        sink = self._sinks.get(message_id or "")
+        if isinstance(sink, Inline):
+            sink.leave()
 
     def take_over(self, key: str, run_id: str, message_id: str, inline: Inline, *, stop: bool) -> None:
         """The request that streamed a message is over before its run. stop: the run is being stopped, so the
@@ -207,8 +219,11 @@ class Messages:
     async def _rest(self, key: str, run_id: str, message_id: str, opening: Opening) -> None:
         try:
             await opening.ended.wait()
-            assert opening.final is not None
-            await self._write(key, run_id, message_id, opening.final, "leave", own=True)
+            written: Final | None = None
+            while written is not opening.final:
+                written = opening.final
+                assert written is not None
+                await self._write(key, run_id, message_id, written, "leave", own=True)
         finally:
             if self._sinks.get(message_id) is opening:
                 self._gone(message_id)
@@ -267,8 +282,13 @@ class Messages:
         self._empty()
 
     def _released(self, message_id: str) -> None:
-        self._finished(message_id)
         self._registry.release(message_id)
+        late = self._overtaken.pop(message_id, None)
+        if late is not None:
+            key, run_id, final = late
+            self.spawn(self._write(key, run_id, message_id, final, "leave", own=True))
+        else:
+            self._finished(message_id)
         self._empty()
 
     def _spawned(self, task: asyncio.Task[None]) -> None:

@@ -70,13 +70,14 @@ class Reconciler:
 
     async def _look(self, row: Row) -> None:
         bridge, standing = self._bridge, self.known[row.key]
+        asked = bridge.table.now
         try:
             payload = await bridge.history(row.key)
         except GatewayError as error:
             log.info("The history of a session could not be read: %s", error)
             return
         missing = self.judge(row.key, payload, standing)
-        bridge.feed(signals.HistoryRead(row.key, payload, adopt=True), missing)
+        bridge.feed(signals.HistoryRead(row.key, payload, adopt=True, asked=asked), missing)
         session = Row.read({"sessionKey": row.key, **mapping(payload.get("sessionInfo"))})
         going_on = payload.get("inFlightRun") or (
             session is not None and (session.has_active_run or session.status == "running")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import time
@@ -78,7 +79,11 @@ async def reply(bridge: Bridge, asked: Asked, tell: Tell) -> AsyncIterator[dict[
         if chat is not None:
             hook = Hook(bridge.host, chat.user, chat.chat, reply_id, bridge.spawn)
             hook.look()
-        await _wait_for_turn(bridge, key, tell)
+        try:
+            await _wait_for_turn(bridge, key, tell)
+        except asyncio.CancelledError:
+            bridge.left_waiting(key, reply_id)
+            raise
         await _choose(bridge, key, asked.model)
         level, note = await chosen_level(bridge.client, asked.agent, asked.model, asked.thinking)
         if note and (key, note) not in bridge.noted:

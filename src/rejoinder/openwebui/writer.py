@@ -161,8 +161,15 @@ class Writer:
             self._on_over(self)
 
     async def _finish(self) -> None:
-        assert self._final is not None
-        place, final = self.place, self._final
+        written: Final | None = None
+        while written is not self._final:
+            # Another end may come while one is written: the last one stays.
+            written = self._final
+            assert written is not None
+            await self._write(written)
+
+    async def _write(self, final: Final) -> None:
+        place = self.place
         self._emission.finish(final.items)
         fields = {**finished_fields(self._emission, final), "meta": {**place.meta, TASK: self.task_id}}
         async with self._host.edit(place.chat_id) as chat:

@@ -133,7 +133,14 @@ class HistoryFailed:
     key: str
 
 
-Signal = Hello | Listed | Pushed | Gap | Dropped | HistoryRead | HistoryFailed
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """Nobody waits any longer for the session's cut run to be carried on with."""
+
+    key: str
+
+
+Signal = GivenUp | Hello | Listed | Pushed | Gap | Dropped | HistoryRead | HistoryFailed
 
 
 # What is to be done.

@@ -25,6 +25,7 @@ from rejoinder.turns.signals import (
     Action,
     Dropped,
     Gap,
+    GivenUp,
     Hello,
     HistoryFailed,
     HistoryRead,
@@ -83,6 +84,10 @@ class RunTable(Readings):
             self._lose()
             self._after_gap = True
             self._out.append(ReadList())
+        elif isinstance(signal, GivenUp):
+            session = self._session(signal.key)
+            for run in [run for run in session.runs if run.cut and run.open]:
+                self._end(session, run)
         elif isinstance(signal, Dropped):
             self._lose()
             self._greeted = False

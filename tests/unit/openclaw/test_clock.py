@@ -16,10 +16,10 @@ async def test_work_that_fails_in_the_moment_its_caller_is_cancelled_complains_t
     loop.set_exception_handler(lambda _, context: complaints.append(context["message"]))
     answer: asyncio.Future[None] = loop.create_future()
 
-    async def work() -> None:
-        await answer
+    async def work(until: asyncio.Future[None]) -> None:
+        await until
 
-    caller = asyncio.ensure_future(within(SystemClock(), 60, work()))
+    caller = asyncio.ensure_future(within(SystemClock(), 60, work(answer)))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     answer.set_exception(ValueError("refused"))

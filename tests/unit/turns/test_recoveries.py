@@ -1,81 +1,23 @@
 """A Gateway's own recovery goes on in the message of the run it recovers, whenever this process is connected again.
 
-The moments are those of a recorded kill (r_sigkill): the row that waits, the admission, the start, more than a second
-later the input, the tool, the words, the end and the settled row. A connection may be made before any of them, its
-history may be read late, and frames may come before the list does.
+A connection may be made before any moment of the recovery, its history may be read late, and frames may come before
+the list does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any
 
 import pytest
 
 from rejoinder.turns.identity import message_id
 from rejoinder.turns.signals import Action, Hello, HistoryRead, ReadHistory, ReadList, Show
-from tests.unit.turns.script import CHAT, KEY, M2, OWN, SESSION, Frame, Frames, Row, Scene, firsts, row
+from tests.unit.turns.restarts import MOMENTS, Moment, recovering, waiting
+from tests.unit.turns.script import CHAT, KEY, M2, OWN, Frames, Row, Scene, firsts, row
 
 AGENT = "8d503703-f0d6-4698-9067-9245d1809fe6"
 FIRST, SECOND = "recovery-1", "recovery-2"
-
-
-@dataclass(frozen=True)
-class Moment:
-    """What the Gateway pushes, and how its list and its history stand afterwards."""
-
-    name: str
-    frames: tuple[Frame, ...]
-    listed: dict[str, Any]
-    rows: tuple[Row, ...]
-    flight: dict[str, Any] | None = None
-
-    @property
-    def history(self) -> dict[str, Any]:
-        found: dict[str, Any] = {
-            "sessionId": SESSION,
-            "messages": list(self.rows),
-            "sessionInfo": self.listed,
-        }
-        return found if self.flight is None else {**found, "inFlightRun": self.flight}
-
-
-def waiting(rows: tuple[Row, ...]) -> Moment:
-    """After the kill: nothing runs, and the row says that something was cut."""
-    return Moment("waiting", (), row(abortedLastRun=True, activeRunIds=[]), rows)
-
-
-def recovering(run: str, before: tuple[Row, ...], *, dies: bool = False) -> Iterator[Moment]:
-    """One recovery from its admission to its end; `dies`: it is killed in the middle of its words."""
-    f = Frames(run)
-    named, withheld = row(hasActiveRun=True, activeRunIds=[run]), row(hasActiveRun=True)
-    flight: dict[str, Any] = {"runId": run, "text": "", "events": []}
-    admitted = f.changed(reason="send", hasActiveRun=True, activeRunIds=[run])
-    yield Moment("admitted", (admitted,), named, before)
-    started = f.changed(reason="agent.run.started", hasActiveRun=True, activeRunIds=None)
-    yield Moment("started", (started,), withheld, before, flight)
-    rows = (*before, f.recovers())
-    yield Moment("asked", (f.row(rows[-1]),), withheld, rows, flight)
-    call, start = f"call-{run}", f.call(f"call-{run}")
-    events = [{"stream": "tool", "data": {"phase": "start", "name": "exec", "toolCallId": call}}]
-    rows = (*rows, f.called(call))
-    yield Moment("called", (f.row(rows[-1]), start), withheld, rows, {**flight, "events": events})
-    rows = (*rows, f.returned(call))
-    over = {"phase": "result", "name": "exec", "toolCallId": call, "result": "ok", "isError": False}
-    events = [*events, {"stream": "tool", "data": over}]
-    yield Moment("returned", (f.result(call),), withheld, rows, {**flight, "events": events})
-    words = "Carr" if dies else "Carried on."
-    said = f.says(words, words, "i")
-    yield Moment("said", (said,), withheld, rows, {**flight, "events": events, "text": words})
-    if dies:
-        return
-    rows = (*rows, f.said(words))
-    yield Moment("written", (f.row(rows[-1]),), withheld, rows, {**flight, "events": events, "text": words})
-    yield Moment("ended", tuple(f.final(words)), row(hasActiveRun=True, lastRunId=run), rows)
-    settled = f.changed(reason="agent.input.settled", status="done", hasActiveRun=False, lastRunId=run)
-    yield Moment("settled", (settled,), row(status="done", activeRunIds=[], lastRunId=run), rows)
 
 
 @dataclass
@@ -155,16 +97,15 @@ def one_message(scene: Scene, expected: str, text: str, cards: int) -> None:
 
 
 _EITHER = (False, True)
-_MOMENTS = ["waiting", *(one.name for one in recovering(FIRST, ()))]
 
 
 _RUNS = pytest.mark.parametrize("run", [pytest.param(OWN, id="user"), pytest.param(AGENT, id="agent")])
 
 
 @_RUNS
-@pytest.mark.parametrize("joins", _MOMENTS)
+@pytest.mark.parametrize("joins", MOMENTS)
 def test_a_recovery_is_linked_whenever_the_connection_is_there_again(joins: str, run: str) -> None:
-    place = _MOMENTS.index(joins)
+    place = MOMENTS.index(joins)
     expected = message_id(KEY, run)
     assert expected is not None
     for lag, late, early, announced in product((0, 1, 2, 20), _EITHER, _EITHER, _EITHER):
@@ -177,12 +118,12 @@ def test_a_recovery_is_linked_whenever_the_connection_is_there_again(joins: str,
 
 
 @_RUNS
-@pytest.mark.parametrize("joins", _MOMENTS)
+@pytest.mark.parametrize("joins", MOMENTS)
 def test_answers_that_a_second_drop_swallows_are_asked_for_again(joins: str, run: str) -> None:
     expected = message_id(KEY, run)
     assert expected is not None
-    place = _MOMENTS.index(joins)
-    for lag, again in product((0, 1, 20), range(place, len(_MOMENTS))):
+    place = MOMENTS.index(joins)
+    for lag, again in product((0, 1, 20), range(place, len(MOMENTS))):
         scene, rows = cut_run(run)
         moments = [waiting(rows), *recovering(FIRST, rows)]
         told = Telling(scene, moments, 20, False)
@@ -196,7 +137,7 @@ def test_answers_that_a_second_drop_swallows_are_asked_for_again(joins: str, run
 
 
 @_RUNS
-@pytest.mark.parametrize("joins", _MOMENTS)
+@pytest.mark.parametrize("joins", MOMENTS)
 def test_a_recovery_that_is_killed_itself_is_recovered_into_the_same_message(joins: str, run: str) -> None:
     expected = message_id(KEY, run)
     assert expected is not None
@@ -209,13 +150,13 @@ def test_a_recovery_that_is_killed_itself_is_recovered_into_the_same_message(joi
         told.drop()
         rows = first[-1].rows
         told.moments = [waiting(rows), *recovering(SECOND, rows)]
-        told.connect("boot-3", _MOMENTS.index(joins), early=False)
+        told.connect("boot-3", MOMENTS.index(joins), early=False)
         told.go_on(len(told.moments) - 1)
         one_message(scene, expected, "Carried on.", 3)
 
 
 @_RUNS
-@pytest.mark.parametrize("joins", _MOMENTS)
+@pytest.mark.parametrize("joins", MOMENTS)
 def test_a_recovery_that_nobody_saw_begin_or_die_is_in_the_message_as_well(joins: str, run: str) -> None:
     expected = message_id(KEY, run)
     assert expected is not None
@@ -224,13 +165,13 @@ def test_a_recovery_that_nobody_saw_begin_or_die_is_in_the_message_as_well(joins
         rows = list(recovering(FIRST, rows, dies=True))[-1].rows
         moments = [waiting(rows), *recovering(SECOND, rows)]
         told = Telling(scene, moments, lag, late)
-        told.connect("boot-3", _MOMENTS.index(joins), early=early)
+        told.connect("boot-3", MOMENTS.index(joins), early=early)
         told.go_on(len(moments) - 1)
         one_message(scene, expected, "Carried on.", 3)
 
 
 @_RUNS
-@pytest.mark.parametrize("joins", _MOMENTS)
+@pytest.mark.parametrize("joins", MOMENTS)
 def test_a_process_that_begins_while_a_recovery_goes_on_finishes_the_cut_message_once(
     joins: str, run: str
 ) -> None:
@@ -240,7 +181,7 @@ def test_a_process_that_begins_while_a_recovery_goes_on_finishes_the_cut_message
         _, rows = cut_run(run)
         moments = [waiting(rows), *recovering(FIRST, rows)]
         told = Telling(Scene(), moments, lag, late)
-        told.connect("boot-2", _MOMENTS.index(joins), early=early, adopt=True)
+        told.connect("boot-2", MOMENTS.index(joins), early=early, adopt=True)
         told.go_on(len(moments) - 1)
         one_message(told.scene, expected, "Carried on.", 2)
 
