@@ -12,11 +12,11 @@ import base64
 import binascii
 import hashlib
 import hmac
+import json
 import os
 import secrets
 from dataclasses import dataclass
 
-import orjson
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
@@ -61,7 +61,7 @@ class TicketOffice:
 
     async def make(self, binding: Binding | None) -> str:
         if binding is not None:
-            return await self._seal(_BOUND, orjson.dumps([binding.verifier, dict(binding.config)]))
+            return await self._seal(_BOUND, _json([binding.verifier, dict(binding.config)]))
         number, key = await self._keys.current()
         body = _PLAIN + number.to_bytes(2, "big") + os.urandom(RANDOM)
         return _text(body + _mark(key, body))
@@ -108,8 +108,12 @@ def _opened(ticket: str, raw: bytes, key: bytes) -> Opened | None:
     kind, said = content[:1], content[1 + RANDOM :]
     if kind == _CANARY:
         return Opened(digest_of(ticket), proof=said.decode())
-    verifier, config = orjson.loads(said)
+    verifier, config = json.loads(said)
     return Opened(digest_of(ticket), Binding(verifier, config))
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _mark(key: bytes, body: bytes) -> bytes:

@@ -121,8 +121,7 @@ class _CallbackDoor:
     # POST
 
     async def answer(self, request: Request) -> Response:
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        person = kind == FORM
+        person = False
         query: bytes = request.scope.get("query_string", b"")
         try:
             if len(query) > self._cap:
@@ -130,6 +129,7 @@ class _CallbackDoor:
                     f"The query is over {self._cap} bytes, which is the most that this door takes."
                 )
             raw = await read_body(request.scope, request.receive, self._cap)
+            person = _by_page(request, raw)
             response, outcome = await self._answered(request, raw, query, person)
         except TicketGoneError as error:
             metrics.callbacks.labels("gone").inc()
@@ -163,7 +163,7 @@ class _CallbackDoor:
         if standing.answered:
             return (pages.done(question) if by_page else _said("already_answered")), "already_answered"
         if by_page:
-            return await self._by_page(request, proven, standing, raw, query)
+            return await self._from_page(request, proven, standing, raw, query)
         if question.answer_format == "external":
             value, reply = _outside_value(raw, query, proven), None
             status = await self._callbacks.answer(proven, standing, value)
@@ -177,7 +177,7 @@ class _CallbackDoor:
             return _said(status, question), status
         return _said(status), status
 
-    async def _by_page(
+    async def _from_page(
         self, request: Request, proven: Proven, standing: Standing, raw: bytes, query: bytes
     ) -> tuple[Response, str]:
         """What a person sent with the page's own form; they are answered with a page, whatever comes of it."""
@@ -225,6 +225,12 @@ class _CallbackDoor:
             "a callback page failed", request_id=request.scope.get("rejoinder.request_id"), exc_info=error
         )
         return pages.plain(self._settings.interactions_callback_fault_text, 500)
+
+
+def _by_page(request: Request, raw: bytes) -> bool:
+    """Whether a person pressed a button of our page, and is to be answered with one."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return kind == FORM and "=".join(pages.MARKER).encode() in raw.split(b"&")
 
 
 def _outside_value(raw: bytes, query: bytes, proven: Proven) -> dict[str, Any]:

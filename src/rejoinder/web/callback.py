@@ -30,6 +30,9 @@ HEADERS = {
     "cache-control": "no-store",
     "x-robots-tag": "noindex",
 }
+#: What the page's own form sends beside its fields. Without it a body is a program's, whatever its type says: curl calls
+#: everything a form.
+MARKER = ("sent_by", "page")
 _NOTHING: dict[str, str] = {"heading": "", "text": ""}
 
 
@@ -87,7 +90,11 @@ def done(question: Question) -> Response:
 
 def _drawn(question: Question, kind: str, *, status: int = 200, **values: Any) -> Response:
     given = {"notice": None, "form": None, "yes": None, "no": None, "message": ""} | values
-    text = environment().get_template("callback.html").render(question=question, kind=kind, **given)
+    text = (
+        environment()
+        .get_template("callback.html")
+        .render(question=question, kind=kind, marker=MARKER, **given)
+    )
     return Response(text, status_code=status, media_type="text/html", headers=HEADERS)
 
 

@@ -11,7 +11,17 @@ import httpx2
 import pytest
 
 from tests.integration.doors.edge import Edge
-from tests.integration.external.outside import BASE, DOOR, GOOD, SCHEMA, outside, proof, result, with_ticket
+from tests.integration.external.outside import (
+    BASE,
+    DOOR,
+    GOOD,
+    NOT_FOUND,
+    SCHEMA,
+    outside,
+    proof,
+    result,
+    with_ticket,
+)
 from tests.integration.web.browser import Browser, Page, signed_in
 
 FORM: dict[str, Any] = {
@@ -74,6 +84,19 @@ async def test_a_schema_is_a_form_and_never_json(database_url: str) -> None:
         assert (await result(asked))["answer"] == {"mail": "ann@example.org"}
 
 
+async def test_json_that_is_called_a_form_is_json(database_url: str) -> None:
+    """curl says of every body that it is a form: what it says itself must count, not what a page would have filled in."""
+    async with outside(database_url) as (e, system):
+        asked = await e.call("checked", {})
+        form = {"content-type": "application/x-www-form-urlencoded"}
+        async with e.anonymous() as client:
+            for body in ('{"decision": "declined"}', "decision=declined", "decision=confirmed"):
+                assert (await client.post(system.door, content=body, headers=form)).status_code == 400
+            assert await e.state(asked.id) == "pending"
+            assert (await client.post(system.door, json=GOOD, headers=form)).status_code == 200
+        await result(asked)
+
+
 @pytest.mark.parametrize(("button", "value"), [("Yes", True), ("No", False)])
 async def test_a_confirm_question_can_be_denied(database_url: str, button: str, value: bool) -> None:
     async with outside(database_url) as (e, _):
@@ -96,7 +119,9 @@ async def test_a_text_is_answered_where_it_came_from(database_url: str, asked: d
             assert page.tree.all("form") == []
         async with e.anonymous() as client:
             reply = await client.post(
-                path, content="answer=x", headers={"content-type": "application/x-www-form-urlencoded"}
+                path,
+                content="sent_by=page&answer=x",
+                headers={"content-type": "application/x-www-form-urlencoded"},
             )
             assert (reply.status_code, reply.headers["content-type"][:9]) == (400, "text/html")
         assert await e.state(question.id) == "pending"
@@ -167,8 +192,9 @@ async def test_the_texts_are_the_operators(database_url: str) -> None:
     async with outside(database_url, **given) as (e, _), e.anonymous() as client:
         assert (await client.get(DOOR + "x" * 43)).text == "Nothing here."
         form = {"content-type": "application/x-www-form-urlencoded"}
-        reply = await client.post(DOOR + "x" * 43, headers=form)
+        reply = await client.post(DOOR + "x" * 43, headers=form, content="sent_by=page")
         assert (reply.status_code, reply.text) == (404, "Nothing here.")
+        assert (await client.post(DOOR + "x" * 43, headers=form)).json() == NOT_FOUND
 
 
 async def test_pages_are_strict_and_hold_nothing_of_the_request(database_url: str) -> None:

@@ -1,0 +1,1 @@
+from tests.integration.external.outside import secret as secret
