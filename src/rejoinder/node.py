@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from rejoinder.access.keys import Access
 from rejoinder.agents.conductor import Agents
 from rejoinder.asks.callback import Callbacks
+from rejoinder.asks.canary import check_route
 from rejoinder.asks.deadlines import Deadlines
 from rejoinder.asks.external import ExternalAsks
 from rejoinder.asks.service import Asks
@@ -18,6 +19,7 @@ from rejoinder.asks.tickets import PURPOSE, TicketOffice
 from rejoinder.asks.waiters import Waiters
 from rejoinder.contract import pause
 from rejoinder.contract.errors import ConfigurationError, NotReadyError
+from rejoinder.contract.public import public_base, wrong_with
 from rejoinder.contract.settings import Settings
 from rejoinder.net.guard import Guard
 from rejoinder.net.outbound import Outbound
@@ -120,6 +122,7 @@ class Node:
                 )
             await self.process.join()
             await self.signals.start()
+            await self.office.load()
             if self.settings.interactions_max_concurrent is not None:
                 await self.questions.ensure_slots(self.settings.interactions_max_concurrent)
             if self.settings.interactions_max_concurrent_caller is not None:
@@ -137,6 +140,7 @@ class Node:
         self._tasks = [
             asyncio.create_task(self._beat(), name="node.beat"),
             asyncio.create_task(self._keep_house(), name="node.housekeeping"),
+            asyncio.create_task(self._send_canaries(), name="node.canaries"),
         ]
         if worker:
             from rejoinder.runs.jobs import Jobs
@@ -232,6 +236,28 @@ class Node:
         self.process.renew()
         await self.process.join()
         self.signals.renew_lock(self.process.lock_key)
+
+    async def _send_canaries(self) -> None:
+        """Servers look whether answers could reach them from outside, so that a dead route is not taken for tickets
+        that are over."""
+        base = self.settings.interactions_public_base_url
+        if base is None or wrong_with(base) is not None or self.kind not in ("server", "up"):
+            return
+        up = True
+        await asyncio.sleep(CANARY_FIRST_SECONDS)
+        while True:
+            try:
+                route = await check_route(self.office, self.outbound, public_base(base))
+            except NotReadyError:
+                pass
+            except Exception:
+                log.exception("the canary failed")
+            else:
+                metrics.callback_route.set(route.up)
+                if route.up != up:
+                    (log.info if route.up else log.error)("callback route", up=route.up, what=route.what)
+                up = route.up
+            await asyncio.sleep(CANARY_SECONDS)
 
     async def _keep_house(self) -> None:
         settings = self.settings

@@ -37,6 +37,7 @@ REMOTE = (
     ("interactions", "interactions:app", "List, watch, answer and withdraw questions."),
     ("tools", "tools:app", "List and run tools, and look at their runs."),
     ("hooks", "hooks:app", "See how outside systems prove themselves."),
+    ("agents", "agents:app", "List agents, and run one while it tells what it does."),
     ("keys", "keys:app", "List, create and revoke API keys."),
     ("sign-in", "audit:sign_in", "Print a link that signs a browser in to the inbox."),
     ("audit", "audit:audit", "Show what happened: every question, attempt, answer, lapse and refusal."),

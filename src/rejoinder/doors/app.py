@@ -11,7 +11,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rejoinder.access.declared import keeps_own_gate
-from rejoinder.doors import access, callback, interactions, media, operations, tool_runs
+from rejoinder.doors import access, callback, hooks, interactions, media, operations, tool_runs
 from rejoinder.doors.admission import Door, grant_of, templates
 from rejoinder.doors.agents import RunAgent
 from rejoinder.doors.agents import router as agents_router
@@ -71,12 +71,16 @@ def create_app(node: Node, *, lifespan: Lifespan | None = None) -> FastAPI:
         Route("/api/interactions/{interaction_id}/answer", Answer(node), methods=["POST"]),
         Route("/api/run-tool", RunTool(node), methods=["POST"]),
         Route("/api/interactions/stream", Stream(node), methods=["GET"]),
-        *(Route(f"/api/agents/{{name}}/{word}", RunAgent(node), methods=["POST"]) for word in ("run", "runs")),
+        *(
+            Route(f"/api/agents/{{name}}/{word}", RunAgent(node), methods=["POST"])
+            for word in ("run", "runs")
+        ),
     ]
     # The first that matches is taken: /api/interactions/stream comes before /api/interactions/{interaction_id}.
     app.router.routes[:] = [
         *plain,
         *callback.router(node).routes,
+        *hooks.router(node).routes,
         *media.router(node).routes,
         *interactions.router(node).routes,
         *tool_runs.router(node).routes,
