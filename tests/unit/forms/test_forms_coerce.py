@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from rejoinder.contract.errors import TooLargeError
 from rejoinder.forms.answers import as_kept, check_answer
 from rejoinder.forms.coerce import MAX_PAIRS, read_form
-from rejoinder.forms.draft import defaults_of, draft_of, same
+from rejoinder.forms.draft import defaults_of, draft_of
 from rejoinder.forms.fields import field_tree
 from rejoinder.forms.schema import check_schema
+from rejoinder.forms.shape import same
 from rejoinder.forms.submit import read_submission, row_count
 
 CASES = json.loads(Path(__file__).with_name("cases.json").read_text("utf-8"))

@@ -316,16 +316,21 @@ def test_every_word_has_a_format_that_takes_it(member: tuple[str, ...]) -> None:
     tree: Any = text
     for step in reversed(member):
         tree = {step: tree}
-    taken = []
-    for answer_format in ("text", "confirm", "select", "form", "external"):
-        try:
-            found = check_wording(tree, answer_format, FORM)
-        except AskArgumentError as refused:
-            assert "it is shown with" in refused.message
-            continue
-        assert word(found, *member) == text
-        taken.append(answer_format)
-    assert taken
+    found = [
+        taken(tree, answer_format) for answer_format in ("text", "confirm", "select", "form", "external")
+    ]
+    assert any(found)
+    assert all(word(one, *member) == text for one in found if one is not None)
+
+
+def taken(tree: dict[str, Any], answer_format: str) -> dict[str, Any] | None:
+    """The catalogue, or None where this format does not show it."""
+    try:
+        return check_wording(tree, answer_format, FORM)
+    except AskArgumentError as refused:
+        if "it is shown with" in refused.message:
+            return None
+        raise
 
 
 def test_every_word_is_in_the_reference() -> None:
