@@ -30,6 +30,8 @@ from rejoinder.contract.errors import (
     SuspensionError,
 )
 from rejoinder.contract.questions import Question
+from rejoinder.runs.approval import approval_of, as_approved
+from rejoinder.runs.approval import go_on as approved
 from rejoinder.runs.context import RunContext, entering, leaving
 from rejoinder.runs.driver import EscapedError, patiently, public_error
 from rejoinder.runs.tools import Tool, suspensions, to_json
@@ -166,7 +168,7 @@ class Drive:
         await pause.here("step.entered")
         asker = self._asker(identifier, step, cannot_park)
         try:
-            result = await self._run(step, tool, arguments, asker)
+            result = await self._run(identifier, step, tool, arguments, asker)
         except FATAL:
             raise
         except asyncio.CancelledError:
@@ -216,7 +218,9 @@ class Drive:
             writing=run.writing,
         )
 
-    async def _run(self, step: Step, tool: Tool, arguments: dict[str, Any], asker: Asker) -> Any:
+    async def _run(
+        self, identifier: UUID, step: Step, tool: Tool, arguments: dict[str, Any], asker: Asker
+    ) -> Any:
         """The tool's own code, or with answers its continuation; raises what it raises."""
         questions = await self._questions_of(step) if step.round else []
         token = entering(
@@ -232,6 +236,10 @@ class Drive:
         try:
             if not questions:
                 return await tool.call(tool.check_arguments(arguments))
+            if tool.requires_approval:
+                # Its first question: an agent may be told to call, and a person to call with something else.
+                first = uuid5(identifier, "0.0")
+                arguments = as_approved(arguments, (await self._questions.by_ids([first])).values())
             return await _go_on(tool, arguments, questions, self.run_id, step.starts)
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
@@ -318,6 +326,9 @@ async def _go_on(
         return Outcome(
             "The question was withdrawn before anybody answered. No consent was given.", failed=True
         )
+    approval = approval_of(questions)
+    if approval is not None:
+        return await approved(tool, approval)
     answers = {q.id: AskAnswer.of(q.state, q.answer, q.reply) for q in questions}
     first = questions[0].id
     if tool.continuation_function is None:

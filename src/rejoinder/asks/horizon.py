@@ -19,6 +19,11 @@ class Horizon:
     retention: float
     margin: float
 
+    @property
+    def longest(self) -> float:
+        """Seconds from now to a deadline that fits for sure."""
+        return max(1.0, self.retention - self.margin - 60.0)
+
     def check(self, question: str, deadline: datetime) -> None:
         """Raises AskArgumentError, with the question, its deadline and the latest one that fits."""
         latest = datetime.now(UTC) + timedelta(seconds=self.retention - self.margin)

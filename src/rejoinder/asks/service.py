@@ -16,6 +16,7 @@ from rejoinder.asks.seal import Opener, seal
 from rejoinder.asks.waiters import Waiters
 from rejoinder.contract import pause
 from rejoinder.contract.answers import AskAnswer, CallerAsk, SecretValue, SuspendedInteraction
+from rejoinder.contract.approvals import APPROVAL, MODEL_DOORS
 from rejoinder.contract.elicitation import DECLINED, DISMISSED
 from rejoinder.contract.errors import (
     AnswerMismatchError,
@@ -70,6 +71,8 @@ class Asker:
     #: How far ahead the deadline of a parked question may lie.
     horizon: Horizon | None = None
     over: bool = False
+    #: Somebody waits for its run at the other end of a connection.
+    blocks: bool = False
     #: Others than its driver wait for what it asks: they are told of each question by the run's id.
     followed: bool = False
     ordinal: int = 0
@@ -352,6 +355,11 @@ class Asks:
         question = found.question
         if question.state != "pending":
             return Answered(question, repeated=True)
+        if question.answer_format == APPROVAL and via in MODEL_DOORS:
+            await self._note_refusal(question, by, via, "self-approval", None)
+            raise WrongAudienceError(
+                "A call is approved by a person, not over the door that models call through."
+            )
         try:
             accepted = checked_answer(question, value)
         except AnswerMismatchError as error:

@@ -251,6 +251,13 @@ class RunConflictError(RejoinderError):
     status = 409
 
 
+class ApprovalDeniedError(RejoinderError):
+    """This call was not approved, and was not run."""
+
+    code = "approval-denied"
+    status = 403
+
+
 class RunTerminalFailed(RejoinderError):
     """Raise it in a continuation to end the run as failed: no retry."""
 

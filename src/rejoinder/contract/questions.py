@@ -11,7 +11,7 @@ from uuid import UUID
 from rejoinder.contract.answers import CallerAsk
 from rejoinder.contract.verifiers import Binding
 
-AnswerFormat = Literal["text", "confirm", "select", "form", "external", "free"]
+AnswerFormat = Literal["text", "confirm", "select", "form", "external", "free", "approval"]
 FORMATS: tuple[AnswerFormat, ...] = ("text", "confirm", "select", "form", "external")
 #: A caller may be asked for any JSON.
 CALLER_FORMATS: tuple[AnswerFormat, ...] = ("text", "confirm", "select", "form", "free")

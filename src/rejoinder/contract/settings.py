@@ -77,6 +77,10 @@ class Settings(BaseSettings):
     #: How long a run waits for one that it called and that is parked, whatever that one's deadline.
     tai_agents_chained_park_horizon_cap_hours: PositiveFloat = 168
 
+    # Approvals
+    #: How long a call that waits for approval stays open where its run is parked.
+    rejoinder_approval_seconds: PositiveFloat = 86_400
+
     # MCP
     #: How long one call is held for a person. Many clients give a call 60 seconds.
     rejoinder_mcp_hold_seconds: PositiveFloat = 50

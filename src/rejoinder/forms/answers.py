@@ -46,6 +46,10 @@ def check_answer(answer_format: str, payload: dict[str, Any] | None, answer: Any
             if found:
                 raise mismatch(found)
             return kept
+        case "approval":
+            from rejoinder.forms.approvals import check_approval
+
+            return check_approval(payload or {}, answer)
         case "external":
             raise AnswerMismatchError("external interactions are answered via their callback URL")
         case _:

@@ -32,6 +32,10 @@ def parse_plain(answer_format: str, payload: dict[str, Any] | None, text: str) -
             return _confirm(text)
         case "select":
             return _select((payload or {}).get("options") or [], text)
+        case "approval":
+            from rejoinder.forms.approvals import plain_approval
+
+            return plain_approval(payload or {}, text)
         case "form":
             return _form((payload or {}).get("schema") or {}, text)
         case _:

@@ -12,6 +12,7 @@ from rejoinder.asks.service import Asker, Asks
 from rejoinder.contract import pause
 from rejoinder.contract.answers import AskAnswer
 from rejoinder.contract.errors import (
+    ApprovalDeniedError,
     InteractionCancelledError,
     InteractionLimitError,
     LeaseLostError,
@@ -29,6 +30,7 @@ from rejoinder.observe.logs import get_logger
 from rejoinder.observe.metrics import metrics
 from rejoinder.observe.tracing import span
 from rejoinder.runs.agent import Agent, Conductor
+from rejoinder.runs.approval import approval_of, as_approved
 from rejoinder.runs.driver import Driver, code_of, goes_on, patiently, public_error, stored_error
 from rejoinder.runs.manifest import Registry
 from rejoinder.runs.nested import Chains, NestedCalls
@@ -245,7 +247,14 @@ class Jobs:
         if questions is None:
             return lambda: tool.call(tool.check_arguments(run.arguments or {}))
         given = _given(run, tool, questions)
-        return lambda: tool.go_on(given)
+
+        async def go_on() -> Any:
+            if tool.requires_approval and given["approval"] is None:
+                earlier = await self._questions.of_run(run.id)
+                given["arguments"] = tool.with_defaults(as_approved(run.arguments or {}, earlier))
+            return await tool.go_on(given)
+
+        return go_on
 
     def _repeatable(self, tool: Tool) -> bool:
         return tool.idempotent and goes_on(tool, self._conductor)
@@ -266,7 +275,7 @@ class Jobs:
                 raise self._not_ours()
             raise Later(self._back_off(starts - 1), "the tool raised an error")
         # After an answer, an unknown amount may have been done with it: an operator looks before it is done again.
-        meant = isinstance(error, RunTerminalFailed | InteractionCancelledError)
+        meant = isinstance(error, RunTerminalFailed | InteractionCancelledError | ApprovalDeniedError)
         held = (resumed and not meant) or isinstance(error, RunInterruptedError)
         await self._finish_failed(run, epoch, public, held=held)
 
@@ -339,4 +348,5 @@ def _given(run: Run, tool: Tool, questions: list[Question]) -> dict[str, Any]:
         "arguments": tool.with_defaults(run.arguments or {}),
         "run_id": run.id,
         "attempt": _attempt(run, True),
+        "approval": approval_of(questions),
     }

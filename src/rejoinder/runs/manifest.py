@@ -4,6 +4,7 @@ tools:
   - title: Housekeeping          # for people; optional
     module: ./housekeeping.py    # a file beside the manifest, or a dotted module name
     include: [delete_branch]     # names to expose; left out: every tool of the module
+    requires_approval: [delete_branch]  # or true: every tool of the entry
     extensions:                  # see extensions.py
       delete_branch: [[ask_external]]
 extensions_modules: [rejoinder.tools.ask_external]
@@ -21,6 +22,7 @@ import importlib.util
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -30,12 +32,12 @@ import yaml
 from rejoinder.contract.errors import ConfigurationError, ToolNotFoundError
 from rejoinder.contract.verifiers import Verifier
 from rejoinder.runs.extensions import Attachments
-from rejoinder.runs.manifest_agents import Reader
+from rejoinder.runs.manifest_agents import Reader, with_approval
 from rejoinder.runs.tools import Tool
 from rejoinder.verifiers.registry import Verifiers
 
 KEYS = {"tools", "agents", "extensions_modules", "webhook_verifier_modules"}
-ENTRY_KEYS = {"title", "module", "include", "extensions"}
+ENTRY_KEYS = {"title", "module", "include", "extensions", "requires_approval"}
 #: Keys of the same interface that this version does not serve. Passing over one silently could drop a safeguard.
 NOT_SERVED = {
     "lifecycle_modules",
@@ -181,7 +183,16 @@ def _entry(path: Path, where: str, entry: Any, attachments: Attachments) -> list
         raise ConfigurationError(f"the manifest {path}: {where}: {module_name} defines no tool")
     title = entry.get("title")
     group = str(title) if title is not None else None
-    return [Exposed(tool, group) for tool in (*(tools[name] for name in chosen), *composed)]
+    exposed = [*(tools[name] for name in chosen), *composed]
+    fail = partial(_failure, path)
+    return [
+        Exposed(tool, group)
+        for tool in with_approval(f"{where}.requires_approval", entry.get("requires_approval"), exposed, fail)
+    ]
+
+
+def _failure(path: Path, text: str) -> ConfigurationError:
+    return ConfigurationError(f"the manifest {path}: {text}")
 
 
 def _import(path: Path, where: str, name: str) -> ModuleType:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, get_args
 
@@ -21,9 +21,25 @@ KEYS = {
     "tools",
     "subagents",
     "recursion_limit",
+    "requires_approval",
 }
-SUBAGENT_KEYS = {"name", "description", "instructions", "tools", "model"}
+SUBAGENT_KEYS = {"name", "description", "instructions", "tools", "model", "requires_approval"}
 MODEL_KEYS = {"name", "base_url_env", "api_key_env", "options"}
+
+
+def with_approval(
+    where: str, value: Any, tools: Sequence[Tool], fail: Callable[[str], ConfigurationError]
+) -> list[Tool]:
+    """``tools``, of which those that ``value`` names (or, where it is true, all) are to be approved before each call."""
+    if value is None or value is False:
+        return list(tools)
+    if value is True:
+        return [tool.needing_approval() for tool in tools]
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise fail(f"{where} must be true, or a list of names of its tools")
+    if missing := sorted(set(value) - {tool.name for tool in tools}):
+        raise fail(f"{where}: {missing[0]} is none of its tools")
+    return [tool.needing_approval() if tool.name in value else tool for tool in tools]
 
 
 class Reader:
@@ -61,7 +77,7 @@ class Reader:
             description=self._text(where, entry, "description"),
             model=model,
             instructions=self._text(where, entry, "instructions"),
-            tools=self._named(f"{where}.tools", entry.get("tools")),
+            tools=self._tools_of(where, entry),
             subagents=tuple(
                 self._subagent(f"{where}.subagents[{i}]", one) for i, one in enumerate(subagents)
             ),
@@ -76,9 +92,14 @@ class Reader:
             self._text(where, entry, "name", needed=True),
             self._text(where, entry, "description", needed=True),
             self._text(where, entry, "instructions", needed=True),
-            self._named(f"{where}.tools", entry.get("tools")),
+            self._tools_of(where, entry),
             self._model(f"{where}.model", entry.get("model")),
         )
+
+    def _tools_of(self, where: str, entry: Mapping[str, Any]) -> tuple[Tool, ...]:
+        tools = self._named(f"{where}.tools", entry.get("tools"))
+        needed = entry.get("requires_approval")
+        return tuple(with_approval(f"{where}.requires_approval", needed, tools, self._fail))
 
     def _graph(self, where: str, value: Any) -> Callable[..., Any] | None:
         if value is None:

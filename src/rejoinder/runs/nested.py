@@ -108,6 +108,7 @@ class NestedCalls:
             owner_process=above.owner_process,
             new_run=None,
             cannot_park=why_not_park(tool) or _why_not_above(above),
+            blocks=above.blocks,
         )
         with span("rejoinder.run", attributes={"rejoinder.tool": tool.name}):
             await self._start(above, child, arguments, tool)

@@ -119,6 +119,7 @@ class RunService:
                 },
                 cannot_park=why_not_park(tool),
                 followed=claimed,
+                blocks=True,
             )
             if isinstance(tool, Agent) and self._conductor is not None and not claimed:
                 await self._begin(tool, asker, arguments)
@@ -335,6 +336,4 @@ def why_not_park(tool: Tool) -> str | None:
     """Why a run of this tool cannot be parked, or None."""
     if isinstance(tool, Agent):
         return f"the code of the agent {tool.name} cannot park by itself; ask in one of its tools"
-    if tool.continuation_function is None:
-        return f'{tool.name} has no continuation to go on with; give it one, or ask with mode="sync"'
-    return None
+    return None if tool.requires_approval else tool.why_not_park()

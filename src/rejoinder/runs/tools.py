@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import copy
 import inspect
 import threading
 from collections.abc import Awaitable, Callable, Mapping
@@ -35,7 +36,8 @@ class Tool:
     """One tool. Calling it calls the function itself, so that a decorated function stays usable and testable.
 
     ``idempotent=True`` says that running it twice does no harm: a start or a continuation whose worker died is
-    then run again. Without it such a run is held for an operator instead.
+    then run again. Without it such a run is held for an operator instead. ``requires_approval=True``: before each call a
+    person is shown it whole, and the tool runs only where they approve.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class Tool:
         idempotent: bool = False,
         read_only: bool = False,
         destructive: bool | None = None,
+        requires_approval: bool = False,
     ) -> None:
         import re
 
@@ -64,6 +67,7 @@ class Tool:
         self.idempotent = idempotent
         self.read_only = read_only
         self.destructive = destructive
+        self.requires_approval = requires_approval
         self.continuation_function: Function | None = None
         self._continuation_takes: frozenset[str] = frozenset()
         self._continuation_contexts: Contexts = {}
@@ -125,11 +129,35 @@ class Tool:
                     given[field.alias] = to_jsonable_python(field.get_default(call_default_factory=True))
         return given
 
+    def needing_approval(self) -> Tool:
+        """The same tool, to be approved before each call."""
+        marked = copy.copy(self)
+        marked.requires_approval = True
+        return marked
+
+    def why_not_park(self) -> str | None:
+        """Why a run cannot be parked on what this tool's own code asks, or None."""
+        if self.continuation_function is not None:
+            return None
+        return f'{self.name} has no continuation to go on with; give it one, or ask with mode="sync"'
+
     async def call(self, arguments: dict[str, Any]) -> Any:
+        """Run it for the current run; where it needs approval, ask for that first."""
+        if self.requires_approval:
+            from rejoinder.runs.approval import ask_first
+
+            return await ask_first(self)
+        return await self.run(arguments)
+
+    async def run(self, arguments: dict[str, Any]) -> Any:
         return await _invoke(self.function, arguments | _made(self._contexts))
 
     async def go_on(self, given: dict[str, Any]) -> Any:
-        """Call the continuation with what it takes of ``given``."""
+        """Call the continuation with what it takes of ``given``; the tool itself, where its approval is what came."""
+        if given.get("approval") is not None:
+            from rejoinder.runs.approval import go_on
+
+            return await go_on(self, given["approval"])
         assert self.continuation_function is not None
         return await _invoke(
             self.continuation_function,
@@ -149,6 +177,7 @@ def tool(
     idempotent: bool = False,
     read_only: bool = False,
     destructive: bool | None = None,
+    requires_approval: bool = False,
 ) -> Callable[[Function], Tool]: ...
 def tool(function: Function | None = None, /, **options: Any) -> Tool | Callable[[Function], Tool]:
     """Make a function a tool. Its parameters, their types and its docstring become the tool's description; a plain
