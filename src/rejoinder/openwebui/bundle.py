@@ -57,6 +57,13 @@ FUNCTIONS = (
         "thinking",
         "Sets how much OpenClaw's agent thinks before it answers, chat by chat.",
     ),
+    Function(
+        "openclaw_status_action",
+        "OpenClaw status",
+        "Action",
+        "status",
+        "Shows under a reply how the agent's session stands: context, limits, sub-agents; and compacts it.",
+    ),
 )
 
 _LOADER = '''

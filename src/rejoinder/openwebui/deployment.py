@@ -7,10 +7,13 @@ import json
 import logging
 import os
 import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from rejoinder.openclaw.calls import Model, list_models
+from rejoinder.openclaw.client import GatewayClient
 from rejoinder.openclaw.device import Device
 from rejoinder.openclaw.errors import GatewayError
 from rejoinder.openclaw.handshake import READ, WRITE, Access, gateway_url
@@ -42,13 +45,7 @@ _deployment = _Deployment()
 def bridge_for(valves: PipeValves, app: Any = None, *, pipe_id: str | None = None) -> Bridge:
     """The bridge of these settings, connecting if it is new. `pipe_id`: the pipe's own, where it is known.
     Raises SettingError."""
-    settings = (
-        valves.GATEWAY_URL,
-        valves.GATEWAY_TOKEN,
-        valves.DEVICE_IDENTITY,
-        valves.STATE_DIR,
-        valves.SEND_STOP_ON_CANCEL,
-    )
+    settings = _settings(valves)
     found = _deployment.bridge
     if found is None or _deployment.settings != settings or found.retired:
         try:
@@ -63,6 +60,28 @@ def bridge_for(valves: PipeValves, app: Any = None, *, pipe_id: str | None = Non
     if pipe_id is not None:
         found.models = f"{pipe_id}."
     return found
+
+
+@asynccontextmanager
+async def client_for(valves: PipeValves) -> AsyncIterator[GatewayClient]:
+    """A way to the Gateway for who writes no messages: the bridge's own where it is of this deploy, else another that
+    listens to nothing and takes nothing over. Raises SettingError."""
+    bridge = _deployment.bridge
+    if bridge is not None and not bridge.retired and _deployment.settings == _settings(valves):
+        yield bridge.client
+        return
+    async with GatewayClient(access_of(valves)) as client:
+        yield client
+
+
+def _settings(valves: PipeValves) -> tuple[Any, ...]:
+    return (
+        valves.GATEWAY_URL,
+        valves.GATEWAY_TOKEN,
+        valves.DEVICE_IDENTITY,
+        valves.STATE_DIR,
+        valves.SEND_STOP_ON_CANCEL,
+    )
 
 
 def access_of(valves: Connection) -> Access:

@@ -6,7 +6,6 @@ of one that Open WebUI made up itself: what a person wrote is never replaced.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
 import uuid
@@ -16,11 +15,7 @@ from typing import Any
 from rejoinder.openclaw.calls import send_chat
 from rejoinder.openclaw.client import GatewayClient
 from rejoinder.openclaw.errors import GatewayError
-from rejoinder.openclaw.frames import mapping
-from rejoinder.openclaw.history import read_history
-from rejoinder.openclaw.streams import Gap
-from rejoinder.turns.finish import finish
-from rejoinder.turns.transcript import blocks_of, is_closed, rows_of
+from rejoinder.openwebui.runs import said_at_end
 
 log = logging.getLogger("rejoinder.openwebui")
 
@@ -29,7 +24,6 @@ TOLD, LONGEST = 400, 80
 #: A run whose end was lost must not be waited for without end.
 SECONDS = 120.0
 _UNTITLED = ("", "new chat")
-_ENDS = frozenset(("final", "error", "aborted"))
 _TAGS = re.compile(r"<[^<>]{0,40}>")
 
 
@@ -71,21 +65,11 @@ async def ask(client: GatewayClient, agent: str, question: str, answer: str) -> 
     """A title for this exchange; empty if the agent gave none. Raises GatewayError, TimeoutError."""
     key = f"agent:{agent}:title-gen-{uuid.uuid4().hex[:12]}"
     run_id = f"owui-action-title-{uuid.uuid4()}"
-    stream = client.claim(run_id)
-    try:
+
+    async def send() -> None:
         await send_chat(client, key, request(question, answer), run_id, deliver=False)
-        async with asyncio.timeout(SECONDS):
-            async for item in stream:
-                if isinstance(item, Gap):
-                    # Its end may be among what was lost; then the transcript has it.
-                    if item.reason != "early" and (found := await _written(client, key, run_id)):
-                        return cleaned(found)
-                elif item.name == "chat" and item.payload.get("state") in _ENDS:
-                    return cleaned(_said(item.payload)) if item.payload["state"] == "final" else ""
-        return ""
-    finally:
-        stream.close()
-        client.discard(run_id)
+
+    return cleaned(await said_at_end(client, key, run_id, send, SECONDS))
 
 
 async def ask_safely(client: GatewayClient, agent: str, question: str, answer: str) -> str:
@@ -101,12 +85,6 @@ async def ask_safely(client: GatewayClient, agent: str, question: str, answer: s
         return ""
 
 
-async def _written(client: GatewayClient, key: str, run_id: str) -> str:
-    history = await read_history(client, key)
-    own = rows_of(history.rows, run_id)
-    return finish(own, None).text if is_closed(own) else ""
-
-
 def text_of(message: Mapping[str, Any]) -> str:
     """A message's words."""
     content = message.get("content")
@@ -117,13 +95,6 @@ def text_of(message: Mapping[str, Any]) -> str:
             if isinstance(part, Mapping) and part.get("type") == "text"
         )
     return str(content or "").strip()
-
-
-def _said(payload: Mapping[str, Any]) -> str:
-    message = mapping(payload.get("message"))
-    return "\n".join(
-        str(block.get("text") or "") for block in blocks_of(message) if block.get("type") == "text"
-    )
 
 
 def _plain(text: str) -> str:

@@ -72,7 +72,7 @@ class PipeValves(Connection):
 
 
 class EventValves(BaseModel):
-    """The settings of the Function that connects at the start."""
+    """The settings of a Function that uses the pipe's connection."""
 
     PIPE_ID: str = Field(
         default="openclaw_gateway", description="The id of the pipe whose settings are used."
