@@ -139,7 +139,7 @@ const view = window.__rejoinderStatus ??= (() => {
       if (box) box.remove();
       told = []; parts = {};
       box = node('dialog', '', {
-        width: 'min(640px, 94vw)', maxHeight: '86vh', overflow: 'auto', padding: '16px 20px', borderRadius: '16px',
+        boxSizing: 'border-box', width: 'min(640px, 94vw)', maxHeight: '86vh', overflow: 'auto', padding: '16px 20px', borderRadius: '16px',
         border: '1px solid ' + (dark() ? '#444' : '#ccc'), font: '15px/1.45 system-ui, sans-serif', margin: 'auto',
         background: dark() ? '#171717' : '#fff', color: dark() ? '#eee' : '#111',
       });
