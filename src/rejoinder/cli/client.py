@@ -73,14 +73,17 @@ class Client:
                 connection.close()
             return _content(response.status, content)
 
-    def events(self, path: str, last_event_id: str | None) -> Iterator[tuple[str | None, str, str]]:
-        """``(id, event, data)`` of each frame, as it arrives, until the server ends the stream. Raises ServerError,
-        also where the connection has been silent for longer than a live one is."""
+    def events(
+        self, path: str, last_event_id: str | None = None, *, body: Any = None
+    ) -> Iterator[tuple[str | None, str, str]]:
+        """``(id, event, data)`` of each frame, as it arrives, until the server ends the stream. A POST where there is a
+        body. Raises ServerError, also where the connection has been silent for longer than a live one is."""
         headers = {"accept": "text/event-stream"} | (
             {"last-event-id": last_event_id} if last_event_id else {}
         )
         with self._talking():
-            connection, response = self._send("GET", path, None, None, headers)
+            method = "GET" if body is None else "POST"
+            connection, response = self._send(method, path, None, body, headers)
             try:
                 if response.status != 200:
                     _content(response.status, response.read())

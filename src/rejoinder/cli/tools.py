@@ -269,7 +269,7 @@ def print_outcome(done: dict[str, Any], *, as_json: bool) -> None:
     elif done.get("kind") == "none":
         print("Done.")
     else:
-        _print_result(done.get("result"))
+        print_result(done.get("result"))
 
 
 def print_asks(run_id: str, asks: list[dict[str, Any]]) -> None:
@@ -282,7 +282,7 @@ def print_asks(run_id: str, asks: list[dict[str, Any]]) -> None:
     print(f"\n  rejoinder tools resume {cell(run_id)} --answer JSON")
 
 
-def _print_result(value: Any) -> None:
+def print_result(value: Any) -> None:
     if isinstance(value, dict):
         print_mapping(value)
     else:

@@ -6,6 +6,8 @@ import os
 from importlib.resources import files
 from pathlib import Path
 
+from rejoinder.agents.runnable import why_not_run
+from rejoinder.runs.agent import Agent
 from rejoinder.runs.manifest import Registry, load_manifest
 
 VARIABLE = "REJOINDER_MANIFEST"
@@ -28,8 +30,11 @@ def demo_manifest() -> Path:
 
 
 def with_demo(registry: Registry) -> Registry:
-    """Add the demo's tools. A tool of the same name in ``registry`` stays."""
+    """Add the demo's tools, and its agent where the packages for agents are installed. What has the same name in
+    ``registry`` stays."""
     for one in load_manifest(demo_manifest()):
+        if isinstance(one.tool, Agent) and why_not_run(one.tool) is not None:
+            continue
         if one.tool.name not in registry:
             registry.add(one.tool, one.group)
     return registry

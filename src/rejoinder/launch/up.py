@@ -31,7 +31,11 @@ from rejoinder.store.database import Database
 from rejoinder.store.migrate import migrate
 
 #: What the first start runs, so that the inbox has something to answer.
-FIRST_RUNS = ("demo_clean_up", "demo_release_check")
+FIRST_RUNS: dict[str, dict[str, str]] = {
+    "demo_clean_up": {},
+    "demo_release_check": {},
+    "demo_agent": {"message": "Plan the team's trip to Lisbon."},
+}
 #: How long running code may go on after Ctrl-C, unless the setting says otherwise.
 DRAIN_SECONDS = 1.0
 #: How often to look whether the embedded database still runs.
@@ -143,9 +147,9 @@ async def _keep(server: EmbeddedServer) -> None:
 async def _first_runs(node: Node, owner: Identity) -> bool:
     """Start the demo once in a store's life. Returns whether it was started now."""
     started = False
-    for name in FIRST_RUNS:
+    for name, arguments in FIRST_RUNS.items():
         if name in node.registry and not await node.run_service.newest(by=owner, tool=name, limit=1):
-            await node.run_service.start_background(name, {}, by=owner)
+            await node.run_service.start_background(name, arguments, by=owner)
             started = True
     return started
 
@@ -173,7 +177,8 @@ def welcome(
         say("In other terminals, name the data folder first:")
         say(f"  export REJOINDER_DATA={_quoted(str(data.root))}")
     if first:
-        say("Two demo tools are asking you something. Answer in the inbox, or in another terminal:")
+        who = "Two demo tools and an agent" if "demo_agent" in node.registry else "Two demo tools"
+        say(f"{who} are asking you something. Answer in the inbox, or in another terminal:")
         say(f"  {command} interactions list")
         say(f"  {command} interactions answer ID")
     elif demo:
