@@ -134,15 +134,17 @@ async def test_the_refusal_says_when_and_head_counts_with_get(database_url: str)
 
 
 async def test_a_person_is_told_on_a_page(database_url: str) -> None:
-    async with edge(database_url, tai_rate_limit_families={"sign_in": {"burst": 1}}) as e:
+    one = {"burst": 1}
+    async with edge(database_url, tai_rate_limit_families={"sign_in": one, "interactions_callback": one}) as e:
         stand_still(e)
         anonymous = e.anonymous(accept="text/html,*/*")
-        assert (await anonymous.get("/sign-in")).status_code == 200
-        reply = await anonymous.get("/sign-in?token=zqxj")
-        assert reply.status_code == 429
-        assert reply.headers["content-type"].startswith("text/html")
-        assert "zqxj" not in reply.text
-        assert "retry-after" in reply.headers
+        for path in ("/sign-in?token=zqxj", "/api/interactions/callback/zqxj"):
+            assert (await anonymous.get(path)).status_code in (200, 404)
+            reply = await anonymous.get(path)
+            assert reply.status_code == 429
+            assert reply.headers["content-type"].startswith("text/html")
+            assert "zqxj" not in reply.text
+            assert reply.headers["retry-after"] in reply.text
 
 
 @pytest.mark.parametrize(

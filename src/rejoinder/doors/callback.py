@@ -28,6 +28,7 @@ from rejoinder.contract.text import unstorable_text
 from rejoinder.contract.verifiers import VerificationFailedError
 from rejoinder.doors.admission import Door, needs
 from rejoinder.doors.bodies import parse_json, read_body, to_bytes
+from rejoinder.doors.openapi import REASONS
 from rejoinder.doors.schemas import gives
 from rejoinder.node import Node
 from rejoinder.observe.logs import get_logger
@@ -51,13 +52,20 @@ Pairs = list[tuple[str, str]]
 
 
 def router(node: Node) -> APIRouter:
-    api = APIRouter(route_class=Door, tags=["callback"])
+    api = APIRouter(route_class=Door, tags=["interactions"])
     path = PATH + "/{ticket}"
     shown = needs(
         "public",
         budget=BUDGET,
-        refuses=(404, 503),
-        responses={"200": {"description": "A page, or a canary's proof", "content": {"text/html": {}}}},
+        responses={
+            "200": {
+                "description": "A page, or a canary's proof",
+                "content": {"text/html": {}, "application/json": {}},
+            },
+            "404": {"description": REASONS[404], "content": {"text/plain": {}}},
+            "500": {"description": REASONS[500], "content": {"text/plain": {}, "application/json": {}}},
+            "503": {"description": REASONS[503], "content": {"text/plain": {}}},
+        },
     )
     taken = needs(
         "public", budget=BUDGET, refuses=(401, 404, 408, 409, 500, 503), **gives("CallbackAnswered")

@@ -132,7 +132,7 @@ class _Limited:
         try:
             await self._flood.take(self._items, self._family, bucket)
         except FloodError as error:
-            if not _shows_pages(scope):
+            if not _is_a_browser(scope):
                 raise
             await _page(error, send, scope["method"] == "HEAD")
             return
@@ -174,10 +174,8 @@ def _overridden(budgets: dict[str, Budget], given: Mapping[str, FamilyBudget]) -
     return budgets
 
 
-def _shows_pages(scope: Scope) -> bool:
-    return not scope["path"].startswith("/api/") and any(
-        name == b"accept" and b"text/html" in value for name, value in scope["headers"]
-    )
+def _is_a_browser(scope: Scope) -> bool:
+    return any(name == b"accept" and b"text/html" in value for name, value in scope["headers"])
 
 
 async def _page(error: FloodError, send: Send, head: bool) -> None:

@@ -91,7 +91,11 @@ def backup(server: EmbeddedServer, file: Path, *, overwrite: bool = False) -> Ba
     try:
         os.close(handle)
         _program(
-            server, "pg_dump", "--format=custom", "--no-owner", "--no-privileges", "--file", name, server.url
+            server,
+            *("pg_dump", "--format=custom", "--no-owner", "--no-privileges"),
+            # Who knocked at which door a moment ago is nothing to keep.
+            "--no-unlogged-table-data",
+            *("--file", name, server.url),
         )
         with open(name, "rb") as written:
             os.fsync(written.fileno())

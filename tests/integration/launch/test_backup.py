@@ -24,6 +24,9 @@ INSERT INTO rejoinder.run (id, tool, arguments, door, state, identity)
 INSERT INTO rejoinder.question (id, run_id, ordinal, group_id, mode, answer_format, question, tool, asked_by, created_at, timeout_at)
     SELECT gen_random_uuid(), r.id, 1, 'g', 'async', 'text', 'What now?', 'demo', 'owner', clock_timestamp(), clock_timestamp() + interval '1 day'
       FROM rejoinder.run r;
+INSERT INTO rejoinder.media (id, question_id, content_type, content)
+    SELECT 'image of ' || q.id, q.id, 'image/png', '\x89504e47000dff' FROM rejoinder.question q;
+INSERT INTO rejoinder.flood (bucket, hits, ends_at) VALUES ('somebody', 7, clock_timestamp());
 """
 
 
@@ -43,8 +46,9 @@ def empty(server: EmbeddedServer) -> None:
 
 
 def everything(server: EmbeddedServer) -> str:
-    return server.sql("SELECT json_agg(r ORDER BY r.id) FROM rejoinder.run r") + server.sql(
-        "SELECT json_agg(q ORDER BY q.id) FROM rejoinder.question q"
+    tables = ("run", "question", "media")
+    return "".join(
+        server.sql(f"SELECT json_agg(t ORDER BY t.id) FROM rejoinder.{table} t") for table in tables
     )
 
 
@@ -64,6 +68,7 @@ def test_everything_comes_back_into_a_new_store(server: EmbeddedServer, tmp_path
     assert restored.migration == max(number for number, _, _ in available())
     assert everything(server) == before
     assert contents(server) == restored
+    assert server.sql("SELECT count(*) FROM rejoinder.flood") == "0"
     assert asyncio.run(pending(Database(server.url))) == []
 
 
