@@ -21,7 +21,8 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
-from mcp_types.version import LATEST_MODERN_VERSION
+from mcp_types.version import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
+from pydantic import ConfigDict
 
 from rejoinder.access.gate import is_loopback
 from rejoinder.contract.errors import AuthenticationError, NotReadyError, RejoinderError
@@ -61,21 +62,9 @@ def proxy(find: Callable[[], Target]) -> Server[Any]:
         except RejoinderError as error:
             raise MCPError(types.INTERNAL_ERROR, error.message) from error
 
-    async def call_tool(ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-        async def told(progress: float, total: float | None, message: str | None) -> None:
-            await ctx.session.report_progress(progress, total, message)
-
-        wants_progress = ctx.meta is not None and ctx.meta.get("progress_token") is not None
+    async def call_tool(ctx: Context, params: types.CallToolRequestParams) -> Any:
         try:
-            async with _upstream(find()) as client:
-                # Not client.call_tool: that would list the tools once more to check what our own server answered.
-                return await client.session.send_request(
-                    types.CallToolRequest(
-                        params=types.CallToolRequestParams(name=params.name, arguments=params.arguments)
-                    ),
-                    types.CallToolResult,
-                    progress_callback=told if wants_progress else None,
-                )
+            return await Passing(ctx, params, find()).result()
         except RejoinderError as error:
             return types.CallToolResult(
                 content=[types.TextContent(text=error.message)],
@@ -94,10 +83,93 @@ def proxy(find: Callable[[], Target]) -> Server[Any]:
     )
 
 
+class Anything(types.Result):
+    """A result as the server sent it, of whatever kind."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class Passing:
+    """One call on its way. The server is told whether this client's person can be asked. A client of the newer
+    generation asks by itself and calls again; one of the older generation is asked here, while a second request waits
+    for the same run, in case somebody answers in the inbox first."""
+
+    def __init__(self, ctx: Context, params: types.CallToolRequestParams, target: Target) -> None:
+        self._ctx = ctx
+        self._params = params
+        self._target = target
+        capabilities = ctx.session.client_capabilities
+        elicitation = capabilities.elicitation if capabilities is not None else None
+        self._asks = elicitation is not None and (elicitation.form is not None or elicitation.url is None)
+
+    async def result(self) -> dict[str, Any]:
+        state, responses = self._params.request_state, self._params.input_responses
+        while True:
+            result = await self._send(state, responses, asks=self._asks)
+            modern = self._ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+            if result.get("resultType") != "input_required" or modern:
+                return result
+            state, responses = result.get("requestState"), None
+            requests = result.get("inputRequests") or {}
+            if requests:
+                ended, responses = await self._ask(requests)
+                if ended is not None:
+                    return ended
+
+    async def _ask(self, requests: dict[str, Any]) -> tuple[dict[str, Any] | None, types.InputResponses]:
+        """What the client's person said; or the call's result, where it came first."""
+        asking = asyncio.create_task(self._ask_all(requests))
+        waiting = asyncio.create_task(self._send(None, None, asks=False))
+        try:
+            await asyncio.wait({asking, waiting}, return_when=asyncio.FIRST_COMPLETED)
+            return (waiting.result(), {}) if waiting.done() else (None, asking.result())
+        finally:
+            asking.cancel()
+            waiting.cancel()
+            await asyncio.gather(asking, waiting, return_exceptions=True)
+
+    async def _ask_all(self, requests: dict[str, Any]) -> types.InputResponses:
+        async def ask(params: dict[str, Any]) -> types.ElicitResult:
+            return await self._ctx.session.elicit_form(
+                params["message"], params["requestedSchema"], related_request_id=self._ctx.request_id
+            )
+
+        said = await asyncio.gather(*(ask(one["params"]) for one in requests.values()))
+        return dict(zip(requests, said, strict=True))
+
+    async def _send(
+        self, state: str | None, responses: types.InputResponses | None, *, asks: bool
+    ) -> dict[str, Any]:
+        async def told(progress: float, total: float | None, message: str | None) -> None:
+            await self._ctx.session.report_progress(progress, total, message)
+
+        wants_progress = self._ctx.meta is not None and self._ctx.meta.get("progress_token") is not None
+        async with _upstream(self._target, asks=asks) as client:
+            # Not client.call_tool: that would list the tools once more to check what our own server answered.
+            result = await client.session.send_request(
+                types.CallToolRequest(
+                    params=types.CallToolRequestParams(
+                        name=self._params.name,
+                        arguments=self._params.arguments,
+                        request_state=state,
+                        input_responses=responses,
+                    )
+                ),
+                Anything,
+                progress_callback=told if wants_progress else None,
+            )
+        return result.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+
+async def _never(_context: Any, _params: Any) -> types.ElicitResult | types.ErrorData:
+    """Says by being there that a person can be asked; who is asked is asked by ``Passing``."""
+    return types.ElicitResult(action="cancel")
+
+
 @asynccontextmanager
-async def _upstream(target: Target) -> AsyncIterator[Client]:
+async def _upstream(target: Target, *, asks: bool = False) -> AsyncIterator[Client]:
     """A connection to the server for one message. Leaving it early lets go of the call, which goes on there.
-    Raises NotReadyError, AuthenticationError, and MCPError as the server answered."""
+    ``asks``: the server is told that this client shows forms. Raises NotReadyError, AuthenticationError, and MCPError as the server answered."""
     refused: list[int] = []
 
     async def note(response: httpx2.Response) -> None:
@@ -116,7 +188,10 @@ async def _upstream(target: Target) -> AsyncIterator[Client]:
         async with (
             http,
             Client(
-                streamable_http_client(url, http_client=http), mode=LATEST_MODERN_VERSION, cache=None
+                streamable_http_client(url, http_client=http),
+                mode=LATEST_MODERN_VERSION,
+                cache=None,
+                elicitation_callback=_never if asks else None,
             ) as client,
         ):
             yield client

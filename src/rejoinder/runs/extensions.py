@@ -86,6 +86,9 @@ class Attachments:
         if config is not None and not isinstance(config, dict):
             raise self._fail(f"{where}.config must be an object")
         try:
-            return extension.compose(tool, config or {}, self._verifiers)
+            made = extension.compose(tool, config or {}, self._verifiers)
         except ConfigurationError as error:
             raise self._fail(f"{where}: {error.message}") from None
+        # What waits for approval waits for it under every name.
+        made.requires_approval = made.requires_approval or tool.requires_approval
+        return made

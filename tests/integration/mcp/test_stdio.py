@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from mcp.client.client import Client
@@ -16,6 +17,7 @@ from mcp.shared.exceptions import MCPError
 from rejoinder.mcp.stdio import Target
 from rejoinder.runs.tools import tool
 from tests.integration.mcp.serving import LEGACY, serving
+from tests.integration.mcp.test_asking import Person
 from tests.integration.mcp.test_calls import Counting, pending_of, text_of, until_released
 from tests.support import assert_eventually, clean_environment, free_port
 
@@ -26,11 +28,11 @@ PROGRAM = (
 
 
 @asynccontextmanager
-async def over_pipes(target: Target, mode: str) -> AsyncIterator[Client]:
+async def over_pipes(target: Target, mode: str, elicit: Any = None) -> AsyncIterator[Client]:
     program = StdioServerParameters(
         command=sys.executable, args=["-c", PROGRAM, target.url, target.key or ""], env=clean_environment()
     )
-    async with Client(program, mode=mode) as client:
+    async with Client(program, mode=mode, elicitation_callback=elicit) as client:
         yield client
 
 
@@ -147,3 +149,33 @@ def test_nothing_but_the_protocol_reaches_standard_output() -> None:
         assert running.wait(20) == 0
     assert all(line.startswith('{"jsonrpc"') for line in lines)
     assert rest == ""
+
+
+@modes
+async def test_the_client_s_person_is_asked_through_the_pipes(database_url: str, mode: str) -> None:
+    order = Counting()
+    person = Person({"answer": "maybe"}, {"answer": True}, "decline")
+    async with (
+        serving(database_url, order.tool) as served,
+        over_pipes(Target(served.url, served.key), mode, person) as client,
+    ):
+        done = await client.call_tool("order", {"what": "tea"})
+        assert done.structured_content == {"ordered": True, "what": "tea"}
+        assert "answer must be a boolean" in person.asked[1].message
+        declined = await client.call_tool("order", {"what": "tea"})
+        assert declined.structured_content["code"] == "interaction-cancelled"
+        assert order.ended == 1
+
+
+async def test_the_inbox_is_faster_than_the_person_behind_the_pipes(database_url: str) -> None:
+    order = Counting()
+    person = Person()
+    async with (
+        serving(database_url, order.tool) as served,
+        over_pipes(Target(served.url, served.key), LEGACY, person) as client,
+    ):
+        call = asyncio.create_task(client.call_tool("order", {"what": "tea"}))
+        await assert_eventually(lambda: person.asked, "the client was not asked")
+        await served.answer(await served.question(), True)
+        assert (await call).structured_content == {"ordered": True, "what": "tea"}
+        assert order.started == order.ended == 1
