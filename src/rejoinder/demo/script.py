@@ -18,7 +18,7 @@ DAYS = 3
 
 
 class ScriptedModel(BaseChatModel):
-    """Plans a trip: finds connections, asks which one and how many people, and sums up what it was told."""
+    """Plans a trip: finds connections, asks which one and how many seats, and sums up what it was told."""
 
     @property
     def _llm_type(self) -> str:
@@ -63,35 +63,45 @@ def next_line(messages: list[BaseMessage]) -> AIMessage:
     since = messages[messages.index(asked) :] if asked is not None else messages
     told = [m for m in since if isinstance(m, ToolMessage)]
     if not told:
-        return _line("I look for ways to get there first.", _call("demo_find_connections"))
+        return _line("I look for ways to get there first.", _call("demo_find_connections", "find"))
     if len(told) == 1:
         found = json.loads(str(told[0].content))
-        options = [f"{one['name']}, {one['price']} euro" for one in found]
         return _line(
-            f"There are {len(options)} ways to go. Two things are not mine to decide.",
-            _ask("How shall the team travel to Lisbon?", answer_format="select", options=options),
-            _ask("May I book for all six people at once?", answer_format="confirm"),
+            f"There are {len(found)} ways to go. Two things are not mine to decide.",
+            _ask(
+                "way",
+                "How shall the team travel to Lisbon?",
+                [f"{c['name']}, {c['price']} euro" for c in found],
+            ),
+            _ask("seats", "How many seats shall I book?", ["All six", "One now, the others later"]),
         )
-    by_kind = {type(answer): answer for answer in (_answer(one) for one in told[1:])}
-    way, everybody = by_kind.get(str), by_kind.get(bool)
-    if way is None or everybody is None:
+    answers = {str(m.tool_call_id).partition("_")[0]: _answer(m) for m in told}
+    way, seats = answers.get("way"), answers.get("seats")
+    if way is None or seats is None:
         return _line("I was not told enough, so I booked nothing.")
-    return _line(
-        f"{way}: {'booked for six people' if everybody else 'one seat is held, and the rest waits'}."
-    )
+    return _line(f"{way}. Seats: {seats.lower()}. Nothing was really booked.")
 
 
 def _line(text: str, *calls: dict[str, Any]) -> AIMessage:
     return AIMessage(content=text, tool_calls=list(calls))
 
 
-def _call(name: str, **arguments: Any) -> dict[str, Any]:
-    return {"name": name, "args": arguments, "id": f"call_{uuid4().hex[:12]}", "type": "tool_call"}
+def _call(name: str, word: str, **arguments: Any) -> dict[str, Any]:
+    # By the first word of its id a call's answer is known again.
+    return {"name": name, "args": arguments, "id": f"{word}_{uuid4().hex[:12]}", "type": "tool_call"}
 
 
-def _ask(question: str, **more: Any) -> dict[str, Any]:
+def _ask(word: str, question: str, options: list[str]) -> dict[str, Any]:
     lapses = (datetime.now(UTC) + timedelta(days=DAYS)).isoformat(timespec="seconds")
-    return _call("ask", question=question, mode="async", expiry_at=lapses, **more)
+    return _call(
+        "ask",
+        word,
+        question=question,
+        answer_format="select",
+        options=options,
+        mode="async",
+        expiry_at=lapses,
+    )
 
 
 def _answer(message: ToolMessage) -> Any:
