@@ -38,6 +38,9 @@ class Server:
 
     def __init__(self, words: list[str], folder: Path, environment: dict[str, str], data: Path) -> None:
         self.port = free_port()
+        while "=" in words[0]:
+            name, _, value = words[0].partition("=")
+            environment, words = {**environment, name: value.replace(DEFAULT_PORT, str(self.port))}, words[1:]
         self.url = f"http://127.0.0.1:{self.port}"
         self.data = DataFolder(data)
         self._log = folder / f".served-{self.port}"

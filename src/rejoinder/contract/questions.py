@@ -128,8 +128,8 @@ class Question:
         payload = self.format_payload
         if self.answer_format != "external" or payload is None:
             return payload
-        shown = {key: value for key, value in payload.items() if key not in ("link", "verifier")}
-        shown["link"] = MASK.join(payload["link"])
+        shown: dict[str, Any] = {"link": MASK.join(payload["link"])}
+        shown |= {key: value for key, value in payload.items() if key not in ("link", "verifier")}
         if "verifier" in payload:
             shown["server_verified"] = True
         return shown
