@@ -23,7 +23,7 @@ from rejoinder.contract.errors import (
     ForbiddenError,
     RejoinderError,
 )
-from rejoinder.contract.identity import GRANTS, LOCAL_OWNER, Grant, Identity
+from rejoinder.contract.identity import GRANTS, LOCAL_OWNER, OUTSIDE, Grant, Identity
 from rejoinder.contract.settings import Settings
 from rejoinder.contract.text import unstorable_text
 from rejoinder.store import signals as s
@@ -186,8 +186,10 @@ class Access:
         restricted to questions addressed to its own identity, and has at most its owner's grants."""
         key_name = _name(name, "name")
         key_identity = key_name if identity is None else _name(identity, "identity")
-        if key_identity.startswith("system:"):
-            raise BadInputError("identity must not begin with system:", field="identity")
+        if key_identity.startswith("system:") or key_identity == OUTSIDE:
+            raise BadInputError(
+                f"identity must not be {OUTSIDE}, and not begin with system:", field="identity"
+            )
         chosen = _grants(grants)
         if expires_at is not None and expires_at.tzinfo is None:
             raise BadInputError("expires_at has no time zone", field="expires_at")

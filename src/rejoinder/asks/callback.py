@@ -20,7 +20,7 @@ from rejoinder.contract.errors import (
     InteractionNotFoundError,
     RejoinderError,
 )
-from rejoinder.contract.identity import Identity
+from rejoinder.contract.identity import OUTSIDE, Identity
 from rejoinder.contract.questions import Question
 from rejoinder.contract.settings import Settings
 from rejoinder.contract.verifiers import SeenSetClaim
@@ -34,7 +34,7 @@ log = get_logger("callback")
 
 VIA = "callback"
 #: Who answered, where an outside system did.
-OUTSIDE = Identity(name="external-callback")
+CALLBACK = Identity(name=OUTSIDE)
 
 Status = Literal["answered", "already_answered", "already_seen"]
 
@@ -147,7 +147,7 @@ class Callbacks:
         try:
             accepted = _checked(question, value)
         except AnswerMismatchError:
-            await self._asks.note_refusal(question.id, by=OUTSIDE, via=VIA, reason="mismatch")
+            await self._asks.note_refusal(question.id, by=CALLBACK, via=VIA, reason="mismatch")
             raise
         seal_key = standing.found.seal_key
         sealed = seal(question.id, seal_key, accepted) if seal_key is not None else None
@@ -155,7 +155,7 @@ class Callbacks:
         claim = proven.claim
         done = await self._tickets.answer(
             question.id,
-            by=OUTSIDE.name,
+            by=OUTSIDE,
             via=VIA,
             answer=None if sealed is not None else accepted,
             sealed=sealed,
@@ -170,7 +170,7 @@ class Callbacks:
         if (await self.find(proven.opened)).answered:
             return "already_answered"
         # The question is open, so it is the delivery that has counted, for another question.
-        await self._asks.note_refusal(question.id, by=OUTSIDE, via=VIA, reason="delivery-seen")
+        await self._asks.note_refusal(question.id, by=CALLBACK, via=VIA, reason="delivery-seen")
         log.warning(
             "a delivery that had counted came again for another question", interaction_id=str(question.id)
         )

@@ -11,6 +11,8 @@ GRANTS: tuple[Grant, ...] = ("read", "write", "admin")
 
 #: Who acts on a deployment whose gate is off (loopback only).
 NO_AUTH = "system:no-auth"
+#: Who answers with a ticket.
+OUTSIDE = "external-callback"
 #: Who ends a question whose deadline passed.
 EXPIRY = "system:expiry"
 #: Who withdraws the questions of a process that died, or of a run that ended.
