@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from dataclasses import dataclass
@@ -66,6 +67,8 @@ def ask_on_terminal(question: dict[str, Any]) -> Any:
     if kind == "select":
         for number, option in enumerate(payload.get("options") or [], 1):
             print(f"  {number}  {one_line(option)}")
+    elif kind == "approval":
+        _print_call(payload)
     elif kind == "text" and payload.get("options"):
         print("Suggested: " + ", ".join(one_line(option) for option in payload["options"]))
     while True:
@@ -76,6 +79,19 @@ def ask_on_terminal(question: dict[str, Any]) -> Any:
                 print(f"  {one_line(line)}", file=sys.stderr)
 
 
+def _print_call(payload: dict[str, Any]) -> None:
+    """A call that waits for approval, whole."""
+    print(
+        f"Tool: {cell(payload.get('tool'))}"
+        + (" (it destroys something)" if payload.get("destructive") else "")
+    )
+    if payload.get("description"):
+        print(clean(str(payload["description"]), keep="\n"))
+    print("Arguments:")
+    print(clean(json.dumps(payload.get("arguments"), ensure_ascii=False, indent=2), keep="\n"))
+    print(f"Digest: {cell(payload.get('digest'))}")
+
+
 def _parsed(question: dict[str, Any], text: str) -> Any:
     return parse_plain(str(question.get("answer_format")), question.get("format_payload"), text)
 
@@ -83,6 +99,11 @@ def _parsed(question: dict[str, Any], text: str) -> Any:
 def _typed(question: dict[str, Any]) -> str:
     if question.get("answer_format") == "form":
         return _form((question.get("format_payload") or {}).get("schema") or {})
+    if question.get("answer_format") == "approval":
+        typed = _line("approve, or deny and the reason: ")
+        # It was shown just now.
+        digest = (question.get("format_payload") or {}).get("digest")
+        return f"approve {digest}" if typed.strip().casefold() == "approve" else typed
     prompt = {"confirm": "Yes or no: ", "select": "Your choice: "}.get(
         str(question.get("answer_format")), "Answer: "
     )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from rejoinder.contract.approvals import MAX_REASON, Decision
+from rejoinder.contract.approvals import MAX_REASON
 from rejoinder.contract.errors import AnswerMismatchError
 from rejoinder.contract.text import unstorable
 from rejoinder.forms.answers import examined
 from rejoinder.forms.paths import dotted
 
+#: How many characters of a digest stand for it where it is typed.
+DIGEST_TYPED = 8
 _KEYS = {"approve": {"decision", "digest", "arguments"}, "deny": {"decision", "digest", "reason"}}
 
 
@@ -40,21 +42,24 @@ def check_approval(payload: dict[str, Any], answer: Any) -> dict[str, Any]:
 
 
 def plain_approval(payload: dict[str, Any], text: str) -> dict[str, Any]:
-    """What a typed ``approve``, ``deny`` or ``deny: the reason`` means, by somebody who was shown ``payload``."""
+    """What a typed ``approve DIGEST`` (its first characters are enough), ``deny`` or ``deny: the reason`` means.
+
+    Raises AnswerMismatchError. Without the digest nothing is approved: it is read where the call is."""
     word, _, rest = text.strip().partition(" ")
-    decision = _word(word.rstrip(":,").casefold())
-    if decision is None or (decision == "approve" and rest.strip()):
-        raise AnswerMismatchError("type approve, or deny and the reason", field="decision")
-    if decision == "approve":
-        return {"decision": "approve", "digest": payload.get("digest")}
-    reason = rest.strip().lstrip(":").strip()
-    return {"decision": "deny", **({"reason": reason} if reason else {})}
-
-
-def _word(text: str) -> Decision | None:
-    if text in ("approve", "approved"):
-        return "approve"
-    return "deny" if text in ("deny", "denied", "reject") else None
+    rest = rest.strip()
+    match word.rstrip(":,").casefold():
+        case "approve":
+            digest = str(payload.get("digest"))
+            if len(rest) < DIGEST_TYPED or not digest.startswith(rest.casefold()):
+                raise AnswerMismatchError(
+                    f"type approve and the first {DIGEST_TYPED} characters of the call's digest",
+                    field="digest",
+                )
+            return {"decision": "approve", "digest": digest}
+        case "deny":
+            reason = rest.removeprefix(":").strip()
+            return {"decision": "deny", **({"reason": reason} if reason else {})}
+    raise AnswerMismatchError("type approve and the digest, or deny and the reason", field="decision")
 
 
 def _check_digest(payload: dict[str, Any], digest: Any) -> None:

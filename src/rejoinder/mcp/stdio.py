@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
 import httpx2
@@ -191,7 +191,7 @@ async def _upstream(target: Target, *, asks: bool = False) -> AsyncIterator[Clie
                 streamable_http_client(url, http_client=http),
                 mode=LATEST_MODERN_VERSION,
                 cache=None,
-                elicitation_callback=_never if asks else None,
+                elicitation_callback=cast(Any, _never) if asks else None,
             ) as client,
         ):
             yield client

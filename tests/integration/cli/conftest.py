@@ -79,6 +79,12 @@ async def plain(text: str = "", number: int = 0) -> dict[str, Any]:
     return {"text": text, "number": number}
 
 
+@tool(requires_approval=True)
+async def guarded(text: str = "", number: int = 0) -> dict[str, Any]:
+    """Give back what it was given, once somebody approves."""
+    return {"text": text, "number": number}
+
+
 @tool
 async def breaks() -> None:
     raise ValueError("the tool's own secret words")
@@ -86,7 +92,7 @@ async def breaks() -> None:
 
 @pytest.fixture
 async def server(database_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[Edge]:
-    async with served(database_url, parking, plain, breaks, worker=True) as edge:
+    async with served(database_url, parking, plain, guarded, breaks, worker=True) as edge:
         monkeypatch.setenv("REJOINDER_SERVER", edge.base)
         monkeypatch.setenv("REJOINDER_API_KEY", edge.owner.headers["authorization"].split()[1])
         monkeypatch.setenv("REJOINDER_DATA", str(tmp_path / "nothing here"))

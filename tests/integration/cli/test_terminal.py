@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import pty
 import signal
@@ -113,3 +114,49 @@ async def test_a_table_on_a_terminal_shows_short_ids(server: Edge, shell: Shell)
     assert await terminal.end() == 0
     assert identifier not in terminal.shown
     assert "…" in terminal.shown
+
+
+@pytest.mark.parametrize(
+    ("typed", "status", "said"),
+    [("approve", "succeeded", "x\\u202ey"), ("deny: not today", "failed", "not today")],
+)
+async def test_a_call_is_shown_whole_before_it_is_approved(
+    server: Edge, shell: Shell, typed: str, status: str, said: str
+) -> None:
+    started = await shell(
+        "tools",
+        "run",
+        "guarded",
+        "--params",
+        json.dumps({"text": "x\u202ey", "number": 7}),
+        "--background",
+        "--json",
+    )
+    assert started.code == 0, started.err
+    run_id = started.json["run_id"]
+
+    async def asked() -> Any:
+        items = (await server.owner.get("/api/interactions")).json()["data"]["items"]
+        return items[0]["interaction_id"] if items else None
+
+    identifier = await assert_eventually(asked, "no approval was asked for")
+    blind = await shell("interactions", "answer", identifier, "approve")
+    assert blind.code != 0
+    assert "digest" in blind.err
+    terminal = Terminal()
+    await terminal.start("interactions", "answer", identifier)
+    await assert_eventually(lambda: "approve, or deny" in terminal.shown, "no prompt", 40)
+    assert "Tool: guarded" in terminal.shown
+    assert '"number": 7' in terminal.shown
+    assert "\u202e" not in terminal.shown, "what turns text around reached the terminal"
+    await terminal.prompted("approve, or deny", "perhaps")
+    await terminal.prompted("approve, or deny", typed)
+    assert await terminal.end() == 0
+
+    async def ended() -> Any:
+        run = (await server.owner.get(f"/api/tool-runs/{run_id}")).json()["data"]
+        return run if run["status"] in ("succeeded", "failed") else None
+
+    run = await assert_eventually(ended, "the run did not end")
+    assert run["status"] == status
+    assert said in json.dumps(run["result"] or run["error"])
