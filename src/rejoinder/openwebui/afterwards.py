@@ -56,7 +56,7 @@ class _Ended:
 class Afterwards:
     """The extras of one bridge.
 
-    settled: waits until nothing runs in a session. spawn: runs work beside.
+    settled: waits until nothing of a run is left to do. spawn: runs work beside.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Afterwards:
 
     async def _add(self, chat: ChatKey, message_id: str, ended: _Ended) -> None:
         try:
-            await asyncio.wait_for(self._settled(ended.key), SETTLED_SECONDS)
+            await asyncio.wait_for(self._settled(ended.run_ids[-1]), SETTLED_SECONDS)
         except TimeoutError:
             pass
         work = [self._files(chat, message_id, ended)]

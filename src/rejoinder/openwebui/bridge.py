@@ -40,6 +40,8 @@ from rejoinder.turns.table import RunTable
 
 log = logging.getLogger("rejoinder.openwebui")
 
+#: Runs that are remembered as settled.
+_KEPT = 500
 STEERED = "This message was added to the reply that was being written."
 
 
@@ -82,6 +84,7 @@ class Bridge:
         self.chosen: dict[str, str | None] = {}
         #: What a session's person was told once, and need not be told again.
         self.noted: set[tuple[str, str]] = set()
+        self._settled_runs: dict[str, None] = {}
         self._extra: set[str] = set()
         self._waiting: list[asyncio.Future[None]] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -121,6 +124,10 @@ class Bridge:
         # Some of them tell of something else and say nothing of how the session stands.
         if row is not None and row.status is not None:
             self.listed[row.key] = row
+            if row.last_run_id and str(event.payload.get("reason") or "").endswith(".settled"):
+                self._settled_runs[row.last_run_id] = None
+                while len(self._settled_runs) > _KEPT:
+                    del self._settled_runs[next(iter(self._settled_runs))]
         self.feed(signals.Pushed(event.name, event.payload))
 
     def on_gap(self) -> None:
@@ -245,11 +252,9 @@ class Bridge:
         if chat is not None and await intent(self.host, chat.user, chat.chat, message_id) == "stop":
             self.feed(signals.GivenUp(key))
 
-    async def _settled(self, key: str) -> None:
-        while self.client.connected and not self.retired:
-            row = self.listed.get(key)
-            if row is None or not row.has_active_run:
-                return
+    async def _settled(self, run_id: str) -> None:
+        """Wait until the Gateway said that nothing of the run is left to do: only then its files are there."""
+        while self.client.connected and run_id not in self._settled_runs:
             await self._stirred()
 
     async def greeted_after(self, hellos: int) -> None:
