@@ -147,6 +147,11 @@ def answer(
     question: dict[str, Any] | None = None
     if given is None or given.plain:
         question = client.get(path)
+        if question["answer_format"] == "external":
+            raise UsageError(
+                f"An outside system answers this question. Go there with: rejoinder interactions open {whole}",
+                field="ID",
+            )
         value = ask_on_terminal(question) if given is None else given.for_question(question)
     else:
         value = given.value
