@@ -50,7 +50,8 @@ async def filled(page: Page, mail: str) -> Page:
 async def look(browser: Browser, path: str) -> Page:
     page = await browser.get(path)
     assert page.response.headers["content-type"].startswith("text/html"), page.html
-    assert page.tree.all("script") == []
+    # Its one script may tell what is wrong with a form before it is sent; the page works without.
+    assert [one.get("src")[:8] for one in page.tree.all("script")] in ([], ["/assets/"])
     return page
 
 
@@ -216,7 +217,7 @@ async def test_pages_are_strict_and_hold_nothing_of_the_request(database_url: st
             policy = reply.headers["content-security-policy"]
             assert "default-src 'none'" in policy
             assert "unsafe" not in policy
-            assert "script" not in policy
+            assert "script-src 'self';" in policy or "script-src" not in policy
             expected = {
                 "x-frame-options": "DENY",
                 "referrer-policy": "no-referrer",
