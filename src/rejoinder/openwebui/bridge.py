@@ -43,6 +43,8 @@ log = logging.getLogger("rejoinder.openwebui")
 #: Runs that are remembered as settled.
 _KEPT = 500
 STEERED = "This message was added to the reply that was being written."
+LOST = "The Gateway ended before it took up this message, which waited for its turn. Send it again."
+COLLECTED = "This message is answered together with the next one."
 
 
 class Bridge:
@@ -166,12 +168,17 @@ class Bridge:
         elif isinstance(action, signals.ReadList):
             self.spawn(self._list())
         elif isinstance(action, signals.Steered):
-            self._steered(action.key, action.run_id)
+            self._elsewhere(action.key, action.run_id, STEERED)
+        elif isinstance(action, signals.Collected):
+            self._elsewhere(action.key, action.run_id, COLLECTED)
+        elif isinstance(action, signals.Lost):
+            self.messages.give_up(message_id(action.key, action.run_id) or "", LOST)
 
-    def _steered(self, key: str, run_id: str) -> None:
+    def _elsewhere(self, key: str, run_id: str, words: str) -> None:
+        """The message is answered in another one's reply: its own says so."""
         sink = self.messages.sink(message_id(key, run_id) or "")
-        if isinstance(sink, Inline):
-            sink.end(Final([Text("steered", STEERED)]))
+        if sink is not None:
+            sink.end(Final([Text("elsewhere", words)]))
 
     async def _read(self, key: str) -> None:
         try:
@@ -288,7 +295,11 @@ class Bridge:
             await asyncio.wait((request,))
         self.messages.take_over(key, run_id, message_id, inline, stop=meant == "stop")
         if meant == "stop":
-            await self.stop(key, self._running(key, message_id) or run_id)
+            running = self._running(key, message_id)
+            await self.stop(key, running or run_id)
+            if running is None:
+                # It was still queued: no run of it will ever tell its end.
+                self.messages.give_up(message_id)
 
     def _writer_stopped(self, writer: Writer) -> None:
         self.spawn(self._stop_or_go_on(writer))

@@ -142,6 +142,12 @@ class Messages:
         elif sink is not None:
             sink.end(Final([], silent=True))
 
+    def give_up(self, message_id: str, why: str | None = None) -> None:
+        """Nothing comes of the message any more: whoever waits for its end gets it, with the reason if there is one."""
+        sink = self._sinks.get(message_id)
+        if sink is not None:
+            sink.end(Final([], error=why, silent=why is None))
+
     def leave(self, message_id: str | None) -> None:
         """A restart cut the message's run: a request that streams it ends, and a writer goes on."""
         sink = self._sinks.get(message_id or "")

@@ -9,7 +9,19 @@ from rejoinder.turns.finish import Final
 from rejoinder.turns.identity import chat_key, is_action, shares_id
 from rejoinder.turns.link import source_of
 from rejoinder.turns.reducer import Diff, Op, Reducer
-from rejoinder.turns.signals import Action, Cut, Discard, End, Opened, Payload, ReadHistory, Run, Show
+from rejoinder.turns.signals import (
+    Action,
+    Collected,
+    Cut,
+    Discard,
+    End,
+    Lost,
+    Opened,
+    Payload,
+    ReadHistory,
+    Run,
+    Show,
+)
 from rejoinder.turns.transcript import Row, runs_in
 
 KEPT = 32
@@ -23,7 +35,7 @@ class Session:
     key: str
     session_id: str | None = None
     runs: list[Run] = field(default_factory=list)
-    queued: set[str] = field(default_factory=set)
+    queued: dict[str, None] = field(default_factory=dict)
     steered: set[str] = field(default_factory=set)
     waiting: str | None = None
     waiting_recovers: bool = False
@@ -161,6 +173,20 @@ class Core:
         if session.reading is None:
             session.reading = self._now
             self._out.append(ReadHistory(session.key, why))
+
+    def _collect(self, session: Session) -> str | None:
+        # The row of a collection names none of the messages it holds (s10_queue): it holds all that wait.
+        *others, last = session.queued or (None,)
+        for other in others:
+            session.queued.pop(other)
+            self._out.append(Collected(session.key, str(other), str(last)))
+        return last
+
+    def _lose_queued(self) -> None:
+        # What waits is in the Gateway's memory only.
+        for session in self._sessions.values():
+            self._out += [Lost(session.key, run_id) for run_id in session.queued]
+            session.queued.clear()
 
     def _over(self, run: Run, final: Final) -> None:
         run.final, run.ended, run.ending = final, True, False

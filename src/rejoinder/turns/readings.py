@@ -13,6 +13,8 @@ from rejoinder.turns.transcript import (
     Row,
     RunRows,
     is_closed,
+    is_collection,
+    is_collection_key,
     is_input,
     key_of,
     rows_of,
@@ -179,8 +181,8 @@ class Readings(Core):
             run.hidden = run.hidden and all(found.input_run != run.run_id for found in same)
             if run.input_run is None and shares_id(run.run_id, session.session_id):
                 run.input_run = _asked_of(run, session.runs, rows, known, late=asked < run.told)
-            elif run.input_run is None and same:
-                run.input_run = same[-1].input_run
+            elif run.input_run is None:
+                run.input_run = self._answers(session, rows, known, same)
             if (
                 run.recovery
                 or any(found.recovery for found in same)
@@ -190,6 +192,20 @@ class Readings(Core):
             # A recovery runs for a second before its input is written, and would be taken for a run of its own.
             run.unsure = run.input_run is None and any(other.cut and other.open for other in session.runs)
             self._show(session, run, [])
+
+    def _answers(
+        self, session: Session, rows: Sequence[Row], known: Sequence[RunRows], same: Sequence[RunRows]
+    ) -> str | None:
+        """The input that a run answers: that of its rows, or a queued one that has no run's rows after it yet."""
+        asked = same[-1].input_run if same else _newest_input(rows)
+        if asked is None or (not same and any(found.input_run == asked for found in known)):
+            return None
+        if is_collection_key(asked):
+            asked = self._collect(session) or (asked if same else None)
+        elif not same and asked not in session.queued:
+            return None
+        session.queued.pop(asked or "", None)
+        return asked
 
     def _flight(
         self, session: Session, run_id: str, flight: Payload, rows: Sequence[Row], asked: int
@@ -296,5 +312,5 @@ def _asked_of(
 def _newest_input(rows: Sequence[Row]) -> str | None:
     for row in reversed(rows):
         if is_input(row) and steered_into(row) is None:
-            return input_id(key_of(row))
+            return input_id(key_of(row)) or (key_of(row) if is_collection(row) else None)
     return None

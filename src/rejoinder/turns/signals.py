@@ -215,4 +215,21 @@ class Steered:
     into: str
 
 
-Action = Opened | Show | ReadHistory | ReadList | End | Discard | Cut | Queued | Steered
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """A queued message was put together with later ones: one run answers them all, in the reply to the last, `into`."""
+
+    key: str
+    run_id: str
+    into: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A queued message went with the Gateway that held it: nobody will answer it."""
+
+    key: str
+    run_id: str
+
+
+Action = Collected | Lost | Opened | Show | ReadHistory | ReadList | End | Discard | Cut | Queued | Steered

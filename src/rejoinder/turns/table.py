@@ -41,6 +41,7 @@ from rejoinder.turns.signals import (
 from rejoinder.turns.transcript import (
     Row,
     RunRows,
+    is_collection,
     is_input,
     is_posted,
     is_recovery,
@@ -70,6 +71,8 @@ class RunTable(Readings):
             self._boot = signal.boot_id
             self._stop_notice = False
             self._after_gap = self._greeted = True
+            if restarted:
+                self._lose_queued()
             self._reconcile(signal.rows, restarted=restarted, hello=True)
         elif isinstance(signal, Listed):
             self._reconcile(signal.rows, restarted=False, hello=False)
@@ -172,7 +175,7 @@ class RunTable(Readings):
             if run is not None:
                 session.runs.remove(run)
             if run_id not in session.steered:
-                session.queued.add(run_id)
+                session.queued[run_id] = None
                 self._out.append(Queued(session.key, run_id))
             return
         data = payload.get("data") or {}
@@ -275,12 +278,14 @@ class RunTable(Readings):
 
     def _input(self, session: Session, row: Row) -> None:
         asked, into = input_id(key_of(row)), steered_into(row)
+        if asked is None and is_collection(row):
+            asked = self._collect(session)
         if asked is None:
             return
         if into is not None:
             if session.waiting == asked:
                 session.waiting = None
-            session.queued.discard(asked)
+            session.queued.pop(asked, None)
             if asked not in session.steered:
                 session.steered.add(asked)
                 self._out.append(Steered(session.key, asked, into))
@@ -300,7 +305,7 @@ class RunTable(Readings):
         if run is None:
             session.waiting, session.waiting_recovers = asked, is_recovery(row)
             return
-        session.queued.discard(asked)
+        session.queued.pop(asked, None)
         run.input_run = asked
         if is_recovery(row):
             self._link(session, run, None)

@@ -71,8 +71,17 @@ def key_of(row: Row) -> str:
 
 def is_input(row: Row) -> bool:
     """Whether the row is what a run was asked, by its key and never by its role."""
-    key = key_of(row)
-    return input_id(key) is not None or key.startswith("followup-collect:") or row.get("role") == "user"
+    return input_id(key_of(row)) is not None or is_collection(row) or row.get("role") == "user"
+
+
+def is_collection(row: Row) -> bool:
+    """Whether the row is the input of a run that answers several queued messages at once."""
+    return is_collection_key(key_of(row))
+
+
+def is_collection_key(key: str) -> bool:
+    """Whether an input of this key is a collection's."""
+    return key.startswith("followup-collect:")
 
 
 def is_recovery(row: Row) -> bool:

@@ -6,8 +6,21 @@ import pytest
 
 from rejoinder.turns.finish import finish
 from rejoinder.turns.identity import message_id
-from rejoinder.turns.signals import Cut, Discard, End, HistoryRead, Opened, Queued, ReadList, Show, Steered
+from rejoinder.turns.signals import (
+    Collected,
+    Cut,
+    Discard,
+    End,
+    HistoryRead,
+    Lost,
+    Opened,
+    Queued,
+    ReadList,
+    Show,
+    Steered,
+)
 from tests.unit.turns.script import (
+    CHAT,
     KEY,
     M1,
     M2,
@@ -22,6 +35,8 @@ from tests.unit.turns.script import (
     wants_history,
 )
 
+M3 = "77777777-7777-4777-8777-777777777777"
+THIRD = f"msg-{CHAT}-{M3}-1"
 AGENT = "8d503703-f0d6-4698-9067-9245d1809fe6"
 
 
@@ -370,6 +385,41 @@ def test_a_message_sent_into_a_busy_session_is_answered_in_its_own_reply() -> No
         first.asked(), first.called("c1"), first.returned("c1"), second.asked(), answer.said("Second.")
     )
     assert scene.messages() == {M1: ("", [("exec", "completed")]), M2: ("Second.", [])}
+
+
+@pytest.mark.parametrize("told", ["pushed", "read"])
+def test_messages_that_are_collected_are_answered_together_in_the_reply_to_the_last(told: str) -> None:
+    # s10_queue (collect): the row of the input names none of the messages.
+    scene, first, second, third, answer = (Scene(), Frames(OWN), Frames(OTHER), Frames(THIRD), Frames(AGENT))
+    scene.hello()
+    scene.push(*first.begin(), first.call("c1"), second.bare(), third.bare())
+    scene.push(first.result("c1"), *first.final(), first.settled())
+    rows = [first.asked(), first.called("c1"), first.returned("c1")]
+    scene.history(*rows)
+    rows += [answer.asked(idempotencyKey=f"followup-collect:{SESSION}:3b6b9ff3"), answer.said("Both.")]
+    scene.push(*answer.begin())
+    if told == "pushed":
+        scene.push(answer.row(rows[-2]))
+    scene.push(answer.says("Both.", "Both.", "i"))
+    if told == "read":
+        scene.history(*rows[:-1], inFlightRun={"runId": AGENT, "text": "Both.", "events": []})
+    assert Collected(KEY, OTHER, THIRD) in scene.actions
+    assert firsts(scene.actions)[-1].run.message_id == M3
+    scene.push(*answer.final("Both."), answer.chat("final", "Both."))
+    scene.history(*rows)
+    assert scene.messages() == {M1: ("", [("exec", "completed")]), M3: ("Both.", [])}
+
+
+def test_a_queued_message_does_not_outlive_the_gateway_that_holds_it() -> None:
+    scene, first, second = Scene(), Frames(OWN), Frames(OTHER)
+    scene.hello()
+    scene.push(*first.begin(), first.call("c1"), second.bare())
+    scene.drop()
+    assert Lost(KEY, OTHER) not in scene.hello("boot-1", row(hasActiveRun=True))
+    scene.drop()
+    assert Lost(KEY, OTHER) in scene.hello("boot-2", row(abortedLastRun=True))
+    scene.drop()
+    assert Lost(KEY, OTHER) not in scene.hello("boot-3", row(abortedLastRun=True))
 
 
 def test_a_steered_message_is_answered_in_the_running_one() -> None:
