@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import stat
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import rejoinder
 from rejoinder.cli.main import run
 from rejoinder.openwebui.bundle import FUNCTIONS, build
+from tests.live import chats
+from tests.live.chats import ChatSession, checked, first_words
 from tests.live.rig.gateway import Gateway
 from tests.live.rig.host import Host
+from tests.live.rig.model import Model, hold, prompt, say
+from tests.live.rig.page import ChatPage
+from tests.live.rig.watching import Watch
+
+pipe, watch = chats.pipe, chats.watch
 
 IDS = [function.id for function in FUNCTIONS]
 
@@ -48,13 +57,20 @@ async def test_install_repair_and_uninstall(
     assert {name: one["is_active"] for name, one in found.items()} == dict.fromkeys(IDS, True)
     assert {name: one["content"] for name, one in found.items()} == build()
     assert not clean.exists()  # nothing was there to keep
+    everywhere = {function.id: function.everywhere for function in FUNCTIONS}
+    assert {name: one["is_global"] for name, one in found.items()} == everywhere
     ours = [name for name in await host.models() if name.startswith("openclaw_gateway.")]
     assert ours[0] == "openclaw_gateway.default"
 
     # Somebody broke it: repair puts it back and keeps what was set.
     await host.call("POST", "/api/v1/functions/id/openclaw_start/toggle")
+    await host.call("POST", "/api/v1/functions/id/openclaw_thinking/toggle/global")
+    assert await command("status") == 1
+    assert "not all installed and active" in capsys.readouterr().err
     assert await command("repair") == 0
-    assert all(one["is_active"] for one in (await functions(host)).values())
+    found = await functions(host)
+    assert all(one["is_active"] for one in found.values())
+    assert not found["openclaw_thinking"]["is_global"]
     valves = await host.call("GET", "/api/v1/functions/id/openclaw_gateway/valves")
     assert (valves["GATEWAY_URL"], valves["GATEWAY_TOKEN"]) == (gateway.url, gateway.token)
     (backup,) = clean.iterdir()
@@ -62,14 +78,18 @@ async def test_install_repair_and_uninstall(
     capsys.readouterr()
 
     assert await command("status", "--json") == 0
-    told = json.loads(capsys.readouterr().out)["functions"]
-    assert [(one["installed"], one["active"], one["current"]) for one in told] == [(True, True, True)] * len(
-        IDS
-    )
+    told = json.loads(capsys.readouterr().out)
+    assert (told["connected"], told["trouble"]) == (True, None)
+    standings = [(one["installed"], one["active"], one["current"]) for one in told["functions"]]
+    assert standings == [(True, True, True)] * len(IDS)
 
     assert await command("uninstall") == 0
     assert await functions(host) == {}
     assert await command("rollback", str(backup)) == 0
+    found = await functions(host)
+    # The backup is of the moment before the repair.
+    assert [name for name, one in found.items() if not one["is_active"]] == ["openclaw_start"]
+    assert [name for name, one in found.items() if one["is_global"]] == ["openclaw_status_action"]
     valves = await host.call("GET", "/api/v1/functions/id/openclaw_gateway/valves")
     assert valves["GATEWAY_TOKEN"] == gateway.token
 
@@ -107,3 +127,41 @@ async def test_without_rights_nothing_is_changed(
     assert await command("install") == 1
     assert "administrator" in capsys.readouterr().err
     assert await functions(host) == {}
+
+
+def another_build(folder: Path) -> dict[str, str]:
+    """The Functions of sources that differ in nothing but a comment: a deploy of its own."""
+    root = Path(rejoinder.__file__).parent
+    shutil.copytree(root, folder / "rejoinder", ignore=shutil.ignore_patterns("__pycache__"))
+    with (folder / "rejoinder" / "openwebui" / "valves.py").open("a", encoding="utf-8") as file:
+        file.write(f"\n# {folder.name}\n")
+    return build(folder / "rejoinder")
+
+
+async def test_a_reply_goes_on_through_two_deploys(
+    host: Host, gateway: Gateway, watch: Watch, pipe: str, model: Model, host_page: ChatPage, tmp_path: Path
+) -> None:
+    chat, other = [ChatSession(host, await host.new_chat(pipe)) for _ in range(2)]
+    await first_words(host, watch, other, pipe)
+    _, reply = await host.send(
+        chat.chat, pipe, prompt(say("One ", hold("first"), "two ", hold("second"), "three."))
+    )
+    await model.held("first")
+    for name, next_hold in (("second-deploy", "first"), ("third-deploy", "second")):
+        built = another_build(tmp_path / name)
+        await host.install("openclaw_gateway", built["openclaw_gateway"])
+        assert pipe in await host.models()
+        # The new deploy shows what begins now, the old one goes on with what it streams.
+        _, over = await watch.begin(other, say(f"While {name} is there."))
+        await over
+        model.release(next_hold)
+        if next_hold == "first":
+            await model.held("second")
+    found = await host.finished(chat.chat, reply)
+    assert (found["content"], found.get("error")) == ("One two three.", None)
+    (only,) = await checked(host, watch, chat, host_page, ("One two three.", []))
+    assert only["id"] == reply
+    expected: list[tuple[str, list[str]]] = [
+        (f"While {name} is there.", []) for name in ("second-deploy", "third-deploy")
+    ]
+    await checked(host, watch, other, host_page, ("Hello.", []), *expected)

@@ -131,9 +131,11 @@ def status(
     url: Url = None,
     token: Token = None,
     json: Annotated[bool, Parameter(negative="", help="Print JSON for programs.")] = False,
-) -> None:
-    """Show which Functions are installed, and whether they are this version's."""
-    from rejoinder.openwebui.install import InstallError, standings
+) -> int:
+    """Show which Functions are installed, whether they are this version's, and whether the Gateway is connected. The
+    exit code is 1 if something is not as it should be.
+    """
+    from rejoinder.openwebui.install import InstallError, connection, standings
 
     try:
         with _server(url, token) as server:
@@ -147,13 +149,20 @@ def status(
                 }
                 for one in standings(server)
             ]
+            there = all(row["installed"] and row["active"] for row in rows)
+            trouble = connection(server) if there else "The Functions are not all installed and active."
     except InstallError as error:
         raise OpenWebUIError(str(error)) from error
+    well = trouble is None and all(row["current"] for row in rows)
     if json:
-        print_json({"functions": rows})
-        return
+        print_json({"functions": rows, "connected": trouble is None, "trouble": trouble})
+        return 0 if well else 1
     columns = [("id", "FUNCTION"), ("installed", "INSTALLED"), ("active", "ACTIVE"), ("build", "BUILD")]
     print_table([*columns, ("current", "THIS VERSION")], rows)
+    note("The pipe is connected to the Gateway." if trouble is None else trouble)
+    if trouble is None and not well:
+        note("Bring the Functions to this version with: rejoinder openwebui repair")
+    return 0 if well else 1
 
 
 @app.command

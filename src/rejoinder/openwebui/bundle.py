@@ -26,13 +26,15 @@ _IMPORT = re.compile(rf"^(\s*(?:from|import)\s+){_PACKAGE}(?=[.\s])", re.MULTILI
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A Function as Open WebUI knows it. kind: the class it looks for; module: where that class is."""
+    """A Function as Open WebUI knows it. kind: the class it looks for; module: where that class is; everywhere: whether
+    it is offered with every model from the start, because one made by a pipe has no settings to choose it in."""
 
     id: str
     name: str
     kind: str
     module: str
     about: str
+    everywhere: bool = False
 
 
 FUNCTIONS = (
@@ -56,6 +58,7 @@ FUNCTIONS = (
         "Filter",
         "thinking",
         "Sets how much OpenClaw's agent thinks before it answers, chat by chat.",
+        everywhere=True,
     ),
     Function(
         "openclaw_status_action",
@@ -63,6 +66,7 @@ FUNCTIONS = (
         "Action",
         "status",
         "Shows under a reply how the agent's session stands: context, limits, sub-agents; and compacts it.",
+        everywhere=True,
     ),
 )
 

@@ -124,6 +124,10 @@ class OpenWebUI:
         """Switch a Function on, or off."""
         self.call("POST", f"/api/v1/functions/id/{function_id}/toggle")
 
+    def offer(self, function_id: str) -> None:
+        """Offer a Function with every model, or only with those that choose it."""
+        self.call("POST", f"/api/v1/functions/id/{function_id}/toggle/global")
+
     def delete(self, function_id: str) -> None:
         """Remove a Function with its valves."""
         self.call("DELETE", f"/api/v1/functions/id/{function_id}/delete")
@@ -166,6 +170,12 @@ def standings(server: OpenWebUI) -> list[Standing]:
     return found
 
 
+def connection(server: OpenWebUI) -> str | None:
+    """Why the pipe is not connected to its Gateway, in words; None if it is."""
+    said = server.says(MODEL)
+    return None if _CONNECTED in said else _plain(said)
+
+
 def install(server: OpenWebUI, backups: Path, valves: Mapping[str, Any], *, approve: bool = False) -> Report:
     """Deploy this build: back up, put in place, switch on, try it, and roll back if it does not work.
 
@@ -183,6 +193,8 @@ def install(server: OpenWebUI, backups: Path, valves: Mapping[str, Any], *, appr
             server.put(function.id, function.name, content, function.about, known=before is not None)
             if before is None or not before.get("is_active"):
                 server.switch(function.id)
+            if before is None and function.everywhere:
+                server.offer(function.id)
             report.steps.append(f"{function.name} ({function.id}) is {'updated' if before else 'installed'}.")
         if valves:
             server.set_valves(PIPE, {**server.valves(PIPE), **valves})
@@ -280,11 +292,17 @@ def _put_back(server: OpenWebUI, one: Mapping[str, Any], now: Mapping[str, dict[
     function_id = str(one["id"])
     meta = one.get("meta")
     about = str(meta.get("description") or "") if isinstance(meta, dict) else ""
-    known = function_id in now
-    server.put(function_id, str(one.get("name") or function_id), str(one["content"]), about, known=known)
-    active = bool(now[function_id].get("is_active")) if known else False
-    if active != bool(one.get("is_active")):
+    known = now.get(function_id)
+    name = str(one.get("name") or function_id)
+    server.put(function_id, name, str(one["content"]), about, known=known is not None)
+    if _is(known, "is_active") != _is(one, "is_active"):
         server.switch(function_id)
+    if _is(known, "is_global") != _is(one, "is_global"):
+        server.offer(function_id)
+
+
+def _is(function: Mapping[str, Any] | None, what: str) -> bool:
+    return bool(function and function.get(what))
 
 
 def _plain(said: str) -> str:
