@@ -140,7 +140,7 @@ async def answer(visit: Visit) -> Response:
     try:
         await visit.node.asks.answer(question.id, entry.value, by=visit.identity, via=VIA)
     except AnswerMismatchError as error:
-        if error.errors:
+        if error.errors and question.answer_format == "form":
             refused_form(question.format_payload, entry.form, error.errors)
         else:
             entry.error = error.message
