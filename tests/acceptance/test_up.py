@@ -105,6 +105,14 @@ async def test_a_newcomer_is_asked_answers_and_sees_the_run_go_on(desk: Desk) ->
     assert "Answered." in shown
     await up.wait_output("demo_release_check went on with the answer and finished: Release 2.4.0 goes out")
 
+    # The agent asks two things in one step, and goes on once when both are answered.
+    listed = json.loads(await desk.run("interactions", "list", "--json"))["items"]
+    for item in listed:
+        assert item["tool"] == "demo_agent"
+        await desk.run("interactions", "answer", item["interaction_id"], "1")
+    assert len(listed) == 2
+    await up.wait_output("demo_agent went on with the answer and finished: Train, 9 hours, 178 euro.")
+
     link = re.search(r"http://\S+/sign-in\?token=(\S+)", up.output())
     assert link is not None
     async with client(up.url) as browser:
@@ -133,7 +141,7 @@ async def test_everything_is_found_again_after_an_orderly_stop(desk: Desk) -> No
     assert (await desk.open_questions())["demo_release_check"] == parked
     assert await desk.question_of("demo_clean_up") != blocked
     assert desk.data.read_owner_key() == key
-    assert len(json.loads(await desk.run("tools", "runs", "--json"))["items"]) == 2
+    assert len(json.loads(await desk.run("tools", "runs", "--json"))["items"]) == 3
     await desk.run("interactions", "answer", parked, "--answer", '"Hold it back"')
     await second.wait_output(
         "demo_release_check went on with the answer and finished: Release 2.4.0 is held back."

@@ -1,4 +1,4 @@
-"""As much of curl as the pages use, for machines that have none: ``-s``, ``-X``, ``-H``, ``-d`` and one address."""
+"""As much of curl as the pages use, for machines that have none: ``-s``, ``-N``, ``-X``, ``-H``, ``-d`` and one address."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def main(words: list[str]) -> int:
             headers[name.strip()] = value.strip()
         elif word == "-d":
             body = next(given)
-        elif word == "-s":
+        elif word in ("-s", "-N"):
             pass
         elif word.startswith("-"):
             print(f"curl: option {word} is not known here", file=sys.stderr)
