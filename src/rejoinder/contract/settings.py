@@ -107,6 +107,10 @@ class Settings(BaseSettings):
     trusted_proxies: Annotated[tuple[IPv4Network | IPv6Network, ...], NoDecode] = ()
     trusted_hops: NonNegativeInt = 0
 
+    # Pages
+    #: For readers whose browser asks for no language that there is.
+    rejoinder_language: Literal["en", "de"] = "en"
+
     # Keeping
     rejoinder_audit_retention_days: PositiveInt = 90
 

@@ -7,6 +7,7 @@ agrees, and only then what has become of its question.
 from __future__ import annotations
 
 import re
+from contextlib import AbstractContextManager
 from typing import Any, cast
 from urllib.parse import parse_qsl
 
@@ -30,12 +31,14 @@ from rejoinder.doors.admission import Door, needs
 from rejoinder.doors.bodies import parse_json, read_body, to_bytes
 from rejoinder.doors.openapi import REASONS
 from rejoinder.doors.schemas import gives
+from rejoinder.language.spoken import later, speaking
 from rejoinder.node import Node
 from rejoinder.observe.logs import get_logger
 from rejoinder.observe.metrics import metrics
 from rejoinder.verifiers.registry import VerificationError
 from rejoinder.web import callback as pages
 from rejoinder.web import form
+from rejoinder.web.speech import language_of
 
 log = get_logger("callback")
 
@@ -106,7 +109,8 @@ class _CallbackDoor:
 
     async def show(self, request: Request) -> Response:
         try:
-            response = await self._shown(request.path_params["ticket"])
+            with self._speaking(request):
+                response = await self._shown(request.path_params["ticket"])
         except (TicketGoneError, CallerAskError):
             response = self._gone_page()
         except NotReadyError:
@@ -168,10 +172,13 @@ class _CallbackDoor:
         standing = await self._callbacks.find(proven.opened)
         question = standing.question
         by_page = person and proven.opened.binding is None
-        if standing.answered:
-            return (pages.done(question) if by_page else _said("already_answered")), "already_answered"
         if by_page:
-            return await self._from_page(request, proven, standing, raw, query)
+            with self._speaking(request):
+                if standing.answered:
+                    return pages.done(question), "already_answered"
+                return await self._from_page(request, proven, standing, raw, query)
+        if standing.answered:
+            return _said("already_answered"), "already_answered"
         if question.answer_format == "external":
             value, reply = _outside_value(raw, query, proven), None
             status = await self._callbacks.answer(proven, standing, value)
@@ -211,11 +218,11 @@ class _CallbackDoor:
                 state = form.read(question.format_payload, pairs)
                 state.errors = error.errors or {"": error.message}
                 return pages.asked(standing, state, status=422), "refused"
-            notice = "This link does not carry what the question asks for. Nothing was sent."
+            notice = later("This link does not carry what the question asks for. Nothing was sent.")
             return pages.asked(standing, notice=notice, status=422), "refused"
         except BadInputError:
             return pages.asked(
-                standing, notice="This page could not read what was sent.", status=400
+                standing, notice=later("This page could not read what was sent."), status=400
             ), "refused"
         except TicketGoneError:
             raise
@@ -224,6 +231,9 @@ class _CallbackDoor:
         except Exception as error:
             return self._fault_page(request, error), "fault"
         return pages.done(question), "answered"
+
+    def _speaking(self, request: Request) -> AbstractContextManager[None]:
+        return speaking(language_of(request, self._settings.rejoinder_language))
 
     def _gone_page(self) -> Response:
         return pages.plain(self._settings.interactions_callback_gone_text, 404)

@@ -51,6 +51,11 @@ def n(one: str, many: str, count: object, /, **values: object) -> str:
     return t(one if count == 1 else many, count=count, **values)
 
 
+def later(sentence: str, /) -> str:
+    """The sentence itself: it is one of the catalogue, and ``t`` is called with it where it is said."""
+    return sentence
+
+
 @cache
 def catalogue(code: str) -> dict[str, str]:
     read: dict[str, str] = orjson.loads(files("rejoinder.language").joinpath(f"{code}.json").read_bytes())

@@ -6,18 +6,19 @@ from uuid import UUID
 
 from starlette.responses import Response
 
+from rejoinder.language.spoken import later
 from rejoinder.web.drawing import link
 from rejoinder.web.site import Visit
 
 PAGE = 100
 KINDS = (
-    ("interaction", "Questions"),
-    ("interaction.answered", "Answers"),
-    ("answer", "Refused answers"),
-    ("ask", "Refused questions"),
-    ("run", "Runs"),
-    ("key", "Keys"),
-    ("session", "Sign-ins"),
+    ("interaction", later("Questions")),
+    ("interaction.answered", later("Answers")),
+    ("answer", later("Refused answers")),
+    ("ask", later("Refused questions")),
+    ("run", later("Runs")),
+    ("key", later("Keys")),
+    ("session", later("Sign-ins")),
 )
 
 

@@ -11,13 +11,14 @@ from starlette.responses import Response
 from rejoinder.asks.callback import Standing
 from rejoinder.contract.questions import Question
 from rejoinder.forms.wording import word
+from rejoinder.language.spoken import t
 from rejoinder.web import form, moments
 from rejoinder.web.drawing import environment
 from rejoinder.web.form import FormState
 
 HEADERS = {
     "content-security-policy": (
-        "default-src 'none'; style-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; "
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; "
         "frame-ancestors 'none'"
     ),
     "x-content-type-options": "nosniff",
@@ -53,8 +54,8 @@ def asked(
             question,
             "awaiting",
             status=status,
-            title="Answer in the chat",
-            message="Reply to the message that brought you here. This page takes no answer.",
+            title=t("Answer in the chat"),
+            message=t("Reply to the message that brought you here. This page takes no answer."),
             said=_said(question, "awaiting"),
         )
     drawn: Markup | None = None
@@ -65,13 +66,13 @@ def asked(
         question,
         "asked",
         status=status,
-        title="A question for you",
-        notice=notice,
+        title=t("A question for you"),
+        notice=None if notice is None else t(notice),
         form=drawn,
         yes=_word(question, "answer", "confirm"),
         no=_word(question, "answer", "decline"),
-        deadline=moments.absolute(question.timeout_at),
-        lapse="If nobody answers, no answer is assumed.",
+        deadline=moments.written(question.timeout_at, question.created_at),
+        lapse=t("If nobody answers, no answer is assumed."),
         said=_said(question, "confirm"),
     )
 
@@ -82,8 +83,8 @@ def done(question: Question) -> Response:
     return _drawn(
         question,
         "done",
-        title="Done",
-        message="The answer was recorded. You can close this page.",
+        title=t("Done"),
+        message=t("The answer was recorded. You can close this page."),
         said=submitted if submitted != _NOTHING else _said(question, "done"),
     )
 

@@ -6,6 +6,7 @@ from functools import cache
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from rejoinder.forms.wording import filled
 from rejoinder.language.spoken import language, n, t
@@ -33,10 +34,22 @@ def environment() -> Environment:
         t=t,
         n=n,
         fill=filled,
+        th=_marked_up,
+        shown=safe.shown,
+        strong=_strong,
         language=language,
         script_words=script_words,
     )
     return made
+
+
+def _marked_up(sentence: str, /, **values: object) -> Markup:
+    """A sentence of ours with HTML in its places; what is no mark-up is escaped."""
+    return escape(t(sentence)).format(**values)
+
+
+def _strong(text: str) -> Markup:
+    return Markup("<strong>{}</strong>").format(safe.shown(text))
 
 
 def link(path: str, **query: str | None) -> str:

@@ -18,6 +18,7 @@ from rejoinder.contract.errors import (
 )
 from rejoinder.contract.identity import Identity
 from rejoinder.contract.questions import Question
+from rejoinder.language.spoken import later
 from rejoinder.store.inbox import Cursor, Filter, Standing
 from rejoinder.web import entry as entries
 from rejoinder.web.drawing import link
@@ -30,12 +31,12 @@ PAGE = 50
 COUNT_CAP = 1_000
 VIA = "inbox"
 STANDINGS: tuple[tuple[Standing, str], ...] = (
-    ("open", "Open"),
-    ("answered", "Answered"),
-    ("lapsed", "Lapsed"),
-    ("withdrawn", "Withdrawn"),
+    ("open", later("Open")),
+    ("answered", later("Answered")),
+    ("lapsed", later("Lapsed")),
+    ("withdrawn", later("Withdrawn")),
 )
-MODES = (("sync", "Blocking a caller"), ("async", "Parked"))
+MODES = (("sync", later("Blocking a caller")), ("async", later("Parked")))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from rejoinder.contract.errors import ForbiddenError, RejoinderError
 from rejoinder.contract.identity import GRANTS
+from rejoinder.language.spoken import t
 from rejoinder.web.site import Visit, redirect
 
 
@@ -27,7 +28,7 @@ async def create(visit: Visit) -> Response:
         )
     except RejoinderError as error:
         typed = {"name": name or "", "identity": identity or "", "owner": owner or "", "grants": grants}
-        sentence = "Choose at least one grant." if error.field == "grants" else error.message
+        sentence = t("Choose at least one grant.") if error.field == "grants" else t(error.message)
         return await _draw(visit, fault=(error.field, sentence), typed=typed, status=error.status)
     return await _draw(visit, secret=secret, made=name)
 

@@ -3,39 +3,65 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Literal
 
-_MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+from markupsafe import Markup
+
+from rejoinder.language.spoken import later, n, t
+
+Style = Literal["absolute", "exact", "brief", "relative"]
+
+_MONTHS = (
+    later("Jan"), later("Feb"), later("Mar"), later("Apr"), later("May"), later("Jun"), later("Jul"), later("Aug"),
+    later("Sep"), later("Oct"), later("Nov"), later("Dec"),
+)  # fmt: skip
+
+
+def written(moment: datetime, now: datetime, style: Style = "absolute") -> Markup:
+    """A ``<time>``: UTC in words, which the script rewrites in the reader's own zone."""
+    match style:
+        case "absolute":
+            text = absolute(moment)
+        case "exact":
+            text = exact(moment)
+        case "brief":
+            text = brief(moment, now)
+        case _:
+            text = relative(moment, now)
+    return Markup('<time datetime="{}" data-style="{}">{}</time>').format(
+        moment.isoformat(timespec="seconds"), style, text
+    )
 
 
 def absolute(moment: datetime) -> str:
     """``30 Nov 2026, 14:05 UTC``."""
     m = moment.astimezone(UTC)
-    return f"{m.day} {_MONTHS[m.month - 1]} {m.year}, {m:%H:%M} UTC"
+    return f"{_day(m)}, {m:%H:%M} UTC"
 
 
 def exact(moment: datetime) -> str:
     """The same to the second, for a trail."""
     m = moment.astimezone(UTC)
-    return f"{m.day} {_MONTHS[m.month - 1]} {m.year}, {m:%H:%M:%S} UTC"
+    return f"{_day(m)}, {m:%H:%M:%S} UTC"
 
 
 def distance(seconds: float) -> str:
     """``about 2 hours``: coarse on purpose, so that nothing has to be read out every second."""
     minutes = abs(seconds) / 60
     if minutes < 1:
-        return "less than a minute"
+        return t("less than a minute")
     if minutes < 90:
-        return _count(minutes, "minute")
+        return n("{count} minute", "{count} minutes", round(minutes))
     hours = minutes / 60
     if hours < 36:
-        return "about " + _count(hours, "hour")
-    return "about " + _count(hours / 24, "day")
+        return n("about {count} hour", "about {count} hours", round(hours))
+    return n("about {count} day", "about {count} days", round(hours / 24))
 
 
 def relative(moment: datetime, now: datetime) -> str:
     """``in about 2 hours`` or ``3 minutes ago``."""
     seconds = (moment - now).total_seconds()
-    return f"in {distance(seconds)}" if seconds >= 0 else f"{distance(seconds)} ago"
+    return t("in {distance}" if seconds >= 0 else "{distance} ago", distance=distance(seconds))
 
 
 def brief(moment: datetime, now: datetime) -> str:
@@ -49,6 +75,5 @@ def brief(moment: datetime, now: datetime) -> str:
     return f"{round(hours)} h" if hours < 36 else f"{round(hours / 24)} d"
 
 
-def _count(number: float, unit: str) -> str:
-    whole = round(number)
-    return f"{whole} {unit}" + ("" if whole == 1 else "s")
+def _day(moment: datetime) -> str:
+    return t("{day} {month} {year}", day=moment.day, month=t(_MONTHS[moment.month - 1]), year=moment.year)

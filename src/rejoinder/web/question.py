@@ -9,14 +9,14 @@ from urllib.parse import urlsplit
 
 from markupsafe import Markup
 
-from rejoinder.contract.approvals import APPROVAL
 from rejoinder.contract.media import referred
 from rejoinder.contract.questions import Question
+from rejoinder.forms.wording import word
+from rejoinder.language.spoken import later, t
 from rejoinder.store.events import Event
 from rejoinder.store.inbox import Filter
 from rejoinder.store.runs import Run
 from rejoinder.web import words
-from rejoinder.web.approval import Call, answer_of, call_of
 from rejoinder.web.entry import MAX_BUTTONS, Entry
 from rejoinder.web.form import render
 from rejoinder.web.outside import Outside, outside_of
@@ -24,6 +24,13 @@ from rejoinder.web.reading import Line, lines_of
 from rejoinder.web.site import Visit
 
 TRAIL = 100
+_KINDS = {
+    "image": later("Image"),
+    "link": later("Link"),
+    "document": later("Document"),
+    "video": later("Video"),
+    "audio": later("Audio"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +38,8 @@ class Medium:
     """``image`` is a picture of ours that the page shows. Everything else is a link: nothing is fetched unasked."""
 
     kind: str
+    #: The kind in words.
+    sort: str
     image: str | None
     href: str | None
     host: str | None
@@ -62,8 +71,6 @@ class Pane:
     as_buttons: bool
     entry: Entry
     form: Markup | None
-    #: A call of a tool, where that is what the question is about.
-    call: Call | None
     outside: Outside | None
     answer: list[Line] | None
     trail: list[Event]
@@ -73,6 +80,12 @@ class Pane:
     others: int
     done: bool
     refused: bool
+    #: Whether the reader is the one who asks, without a tool in between.
+    by_reader: bool
+
+    def say(self, *path: str) -> str | None:
+        """The sender's own word, where the question has one."""
+        return word((self.question.format_payload or {}).get("wording"), *path)
 
 
 def stands_open(question: Question, now: datetime) -> bool:
@@ -102,7 +115,7 @@ async def pane_of(
     options = (question.format_payload or {}).get("options") or []
     return Pane(
         question=question,
-        standing="Lapsed" if late else words.STANDINGS[question.state],
+        standing=later("Lapsed") if late else words.STANDINGS[question.state],
         open=is_open,
         late=late,
         may_answer=is_open and by.may("write"),
@@ -114,14 +127,13 @@ async def pane_of(
         on_lapse=words.on_lapse(question),
         ended=words.ended(question) if question.state in ("cancelled", "undelivered", "superseded") else None,
         ended_by=words.who(question.closed_by, by.name),
-        via=words.VIA.get(question.closed_via or ""),
+        via=t(words.VIA[question.closed_via]) if question.closed_via in words.VIA else None,
         mine=question.closed_by == by.name,
         media=[_medium(item, index) for index, item in enumerate(question.media or [], 1)],
         options=options,
         as_buttons=len(options) <= MAX_BUTTONS,
         entry=entry,
         form=_form(question, entry) if is_open else None,
-        call=call_of(question, entry.approval, whole=visit.query("whole") is not None),
         outside=outside_of(question),
         answer=_answer(question),
         trail=[one for one in trail if one.audience is None or by.may_see(one.audience)],
@@ -131,6 +143,7 @@ async def pane_of(
         others=others,
         done=done,
         refused=refused,
+        by_reader=question.asked_by == by.name,
     )
 
 
@@ -162,13 +175,11 @@ def _answer(question: Question) -> list[Line] | None:
     """The recorded answer for reading; None where there is none to show."""
     if question.state != "answered" or question.sensitive:
         return None
-    if question.answer_format == APPROVAL:
-        return answer_of(question)
     value: Any = question.answer
     if question.answer_format in ("form", "external"):
         return lines_of(question.format_payload or {}, value)
     if isinstance(value, bool):
-        return [Line(None, "Yes" if value else "No", 0)]
+        return [Line(None, t("Yes") if value else t("No"), 0)]
     return [Line(None, str(value), 0)]
 
 
@@ -176,8 +187,9 @@ def _medium(item: dict[str, Any], number: int) -> Medium:
     url, kind = str(item["url"]), str(item["kind"])
     caption = item.get("caption")
     # The caption stands beside the picture: as its alternative text too it would be read out twice.
-    alt = f"{kind.capitalize()} {number}, sent with the question"
-    name = item.get("filename") or caption or f"{kind.capitalize()} {number}"
+    sort = t(_KINDS[kind])
+    alt = t("{kind} {number}, sent with the question", kind=sort, number=number)
+    name = item.get("filename") or caption or f"{sort} {number}"
     if url.startswith("data:") or referred(url) is not None:
-        return Medium(kind, url, None, None, name, alt, caption)
-    return Medium(kind, None, url, urlsplit(url).hostname, name, alt, caption)
+        return Medium(kind, sort, url, None, None, name, alt, caption)
+    return Medium(kind, sort, None, url, urlsplit(url).hostname, name, alt, caption)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
@@ -9,18 +11,22 @@ from rejoinder.access import gate
 from rejoinder.access.keys import KEY_PREFIX, SIGN_IN_PREFIX
 from rejoinder.contract.errors import AuthenticationError, RejoinderError
 from rejoinder.contract.identity import LOCAL_OWNER
+from rejoinder.language.spoken import later, speaking, t
 from rejoinder.web.site import HEADERS, Site, Visit, read_pairs, redirect, safe_next
+from rejoinder.web.speech import keep_language, language_of
 
 #: No path leaves this page, not even to ourselves: it may hold a one-time token.
 _QUIET = {"referrer-policy": "strict-origin"}
 
-_USED = "This sign-in link was used already, or is older than an hour. Make a new one, or sign in with an API key."
-_UNKNOWN = "That key is not known here, or it was revoked."
-_EMPTY = "Paste an API key, or open a sign-in link."
-_ELSEWHERE = (
+_USED = later(
+    "This sign-in link was used already, or is older than an hour. Make a new one, or sign in with an API key."
+)
+_UNKNOWN = later("That key is not known here, or it was revoked.")
+_EMPTY = later("Paste an API key, or open a sign-in link.")
+_ELSEWHERE = later(
     "This request came from another site, so it was not taken. Open this page directly and try again."
 )
-_PLAIN_HTTP = "Signing in needs https here. Open this page by its https address."
+_PLAIN_HTTP = later("Signing in needs https here. Open this page by its https address.")
 
 
 class Session:
@@ -28,9 +34,19 @@ class Session:
         self._site = site
 
     async def page(self, request: Request) -> Response:
-        return self._draw(request)
+        with self._speaking(request):
+            response = self._draw(request)
+        keep_language(request, response)
+        return response
 
     async def sign_in(self, request: Request) -> Response:
+        with self._speaking(request):
+            return await self._signed_in(request)
+
+    def _speaking(self, request: Request) -> AbstractContextManager[None]:
+        return speaking(language_of(request, self._site.node.settings.rejoinder_language))
+
+    async def _signed_in(self, request: Request) -> Response:
         try:
             return await self._sign_in(request)
         except AuthenticationError:
@@ -82,7 +98,7 @@ class Session:
             headers=HEADERS | _QUIET,
             by_link=by_link,
             spent=spent,
-            message=message,
+            message=None if message is None else t(message),
             visit=None,
             open_count=None,
         )

@@ -25,11 +25,13 @@ from rejoinder.contract.errors import (
     TooLargeError,
 )
 from rejoinder.contract.identity import NO_AUTH, Grant
+from rejoinder.language.spoken import later, speaking, t
 from rejoinder.node import Node
 from rejoinder.observe.logs import get_logger
 from rejoinder.store.inbox import Inbox
 from rejoinder.web import moments
 from rejoinder.web.drawing import environment
+from rejoinder.web.speech import keep_language, language_of
 
 log = get_logger("web")
 
@@ -81,8 +83,14 @@ class Site:
         """A page for callers with this grant. Everybody else is sent to the sign-in page, or told why not."""
 
         async def endpoint(request: Request) -> Response:
-            visit: Visit | None = None
             request.scope["route"] = route  # what the request log names it by
+            with speaking(language_of(request, self.node.settings.rejoinder_language)):
+                response = await answered(request)
+            keep_language(request, response)
+            return response
+
+        async def answered(request: Request) -> Response:
+            visit: Visit | None = None
             try:
                 caller = await gate.authenticate(request, self.node.access)
                 gate.check_origin(request, caller)
@@ -108,47 +116,50 @@ class Site:
     def problem(self, error: RejoinderError, visit: Visit | None) -> Response:
         if error.status >= 500:
             log.warning("a page could not be shown", code=error.code)
-        title = {
-            400: "That did not work",
-            403: "Not allowed",
-            404: "Not here",
-            409: "Too late",
-            410: "Too late",
-            413: "Too large",
-        }.get(error.status, "Not available")
+        title = _TITLES.get(error.status, later("Not available"))
         message = _NOT_FOUND.get(error.code, error.message)
         return self._error_page(title, message, error.status, visit)
 
     def fault(self, error: Exception, request: Request, visit: Visit | None) -> Response:
         identifier = request.scope.get("rejoinder.request_id") or uuid4().hex[:16]
         log.error("a page failed", request_id=identifier, exc_info=error)
-        message = (
-            f"Something failed on this server; it is in the log as {identifier}. Look at where things stand before "
-            "you repeat what you did."
+        message = t(
+            "Something failed on this server; it is in the log as {id}. Look at where things stand before you repeat "
+            "what you did.",
+            id=identifier,
         )
-        return self._error_page("This page failed", message, 500, visit)
+        return self._error_page(later("This page failed"), message, 500, visit)
 
     def _error_page(self, title: str, message: str, status: int, visit: Visit | None) -> Response:
         frame = visit.frame() if visit is not None else {"visit": None, "open_count": None}
-        return self.draw("error.html", status=status, title=title, message=message, **frame)
+        return self.draw("error.html", status=status, title=t(title), message=t(message), **frame)
 
     def _to_sign_in(self, request: Request) -> Response:
         path = request.url.path
         query = "?" + urlencode({"next": path}) if request.method == "GET" and _NEXT.fullmatch(path) else ""
         if request.headers.get("x-fragment"):
-            return Response("Sign in again.", status_code=401, media_type="text/plain", headers=HEADERS)
+            return Response(t("Sign in again."), status_code=401, media_type="text/plain", headers=HEADERS)
         return redirect("/sign-in" + query)
 
 
+_TITLES = {
+    400: later("That did not work"),
+    403: later("Not allowed"),
+    404: later("Not here"),
+    409: later("Too late"),
+    410: later("Too late"),
+    413: later("Too large"),
+}
 _LACKS: dict[Grant, str] = {
-    "read": "Your key may not read here.",
-    "write": "Your key may read, but not answer or change anything.",
-    "admin": "Only an admin may see this page.",
+    "read": later("Your key may not read here."),
+    "write": later("Your key may read, but not answer or change anything."),
+    "admin": later("Only an admin may see this page."),
 }
 _NOT_FOUND = {
-    "interaction-not-found": "There is no such question, it was forgotten some time after it ended, or it is not "
-    "addressed to you.",
-    "run-not-found": "There is no such run, or it was forgotten some time after it ended.",
+    "interaction-not-found": later(
+        "There is no such question, it was forgotten some time after it ended, or it is not addressed to you."
+    ),
+    "run-not-found": later("There is no such run, or it was forgotten some time after it ended."),
 }
 
 
@@ -167,7 +178,7 @@ class Visit:
     @property
     def name(self) -> str:
         """The caller's name for people."""
-        return "this computer" if self.identity.name == NO_AUTH else self.identity.name
+        return t("this computer") if self.identity.name == NO_AUTH else self.identity.name
 
     def field(self, name: str) -> str | None:
         return next((value for key, value in self.pairs if key == name), None)
@@ -192,39 +203,27 @@ class Visit:
 
     # For templates
 
-    def when(self, moment: datetime, style: str = "absolute") -> Markup:
-        """A ``<time>``: UTC in words, which the script rewrites in the reader's own zone."""
-        text = {
-            "absolute": moments.absolute,
-            "exact": moments.exact,
-        }.get(style)
-        if text is not None:
-            words = text(moment)
-        elif style == "brief":
-            words = moments.brief(moment, self.now)
-        else:
-            words = moments.relative(moment, self.now)
-        return Markup('<time datetime="{}" data-style="{}">{}</time>').format(
-            moment.isoformat(timespec="seconds"), style, words
-        )
+    def when(self, moment: datetime, style: moments.Style = "absolute") -> Markup:
+        """A moment as the page shows it."""
+        return moments.written(moment, self.now, style)
 
 
 async def read_pairs(request: Request) -> Pairs:
     """The pairs of a form that a browser sent. Raises BadInputError, TooLargeError."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
-        raise BadInputError("This page takes what its own form sends, and nothing else.")
+        raise BadInputError(later("This page takes what its own form sends, and nothing else."))
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
         if len(body) > MAX_BODY:
-            raise TooLargeError("This is more than a form may send. Shorten it and try again.")
+            raise TooLargeError(later("This is more than a form may send. Shorten it and try again."))
     try:
         return parse_qsl(
             body.decode("ascii"), keep_blank_values=True, max_num_fields=MAX_PAIRS, errors="strict"
         )
     except ValueError:
-        raise BadInputError("This page could not read what was sent.") from None
+        raise BadInputError(later("This page could not read what was sent.")) from None
 
 
 def redirect(path: str) -> Response:

@@ -4,40 +4,45 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from rejoinder.contract.identity import EXPIRY, NO_AUTH, SYSTEM
+from rejoinder.contract.identity import EXPIRY, NO_AUTH, OUTSIDE, SYSTEM
 from rejoinder.contract.questions import Question
+from rejoinder.language.spoken import later, n, t
 from rejoinder.store.events import Event
 from rejoinder.store.runs import Run
 
 VIA = {
-    "inbox": "in the inbox",
-    "http": "over HTTP",
-    "api": "over HTTP",
-    "cli": "on the command line",
-    "mcp": "over MCP",
-    "tool": "by a tool",
-    "callback": "through its callback URL",
+    "inbox": later("in the inbox"),
+    "http": later("over HTTP"),
+    "api": later("over HTTP"),
+    "cli": later("on the command line"),
+    "mcp": later("over MCP"),
+    "tool": later("by a tool"),
+    "callback": later("through its callback URL"),
 }
 RUN_STATES = {
-    "running": "Running",
-    "parked": "Waiting",
-    "succeeded": "Succeeded",
-    "failed": "Failed",
-    "lost": "Lost",
-    "cancelled": "Cancelled",
+    "running": later("Running"),
+    "parked": later("Waiting"),
+    "succeeded": later("Succeeded"),
+    "failed": later("Failed"),
+    "lost": later("Lost"),
+    "cancelled": later("Cancelled"),
 }
 STANDINGS = {
-    "pending": "Open",
-    "answered": "Answered",
-    "expired": "Lapsed",
-    "cancelled": "Withdrawn",
-    "undelivered": "Withdrawn",
-    "superseded": "Withdrawn",
+    "pending": later("Open"),
+    "answered": later("Answered"),
+    "expired": later("Lapsed"),
+    "cancelled": later("Withdrawn"),
+    "undelivered": later("Withdrawn"),
+    "superseded": later("Withdrawn"),
 }
 
 
 #: The tool that agents ask with. Its name says nothing: who asks does.
 BUILTIN = "ask"
+
+
+#: What ``who`` says in the place of a name.
+_OURS = ("you", "somebody", "somebody at this computer", "the deadline", "an outside system")
 
 
 def source(question: Question) -> str:
@@ -55,49 +60,45 @@ def short(identifier: str) -> str:
 
 def subject(name: str) -> str:
     """A name at the beginning of a sentence; only words of ours are changed."""
-    return (
-        name[:1].upper() + name[1:]
-        if name in ("you", "somebody", "somebody at this computer", "the deadline", "an outside system")
-        else name
-    )
+    return name[:1].upper() + name[1:] if name in {t(one) for one in _OURS} else name
 
 
 def who(name: str | None, viewer: str | None = None) -> str:
     """A name for people; the viewer's own is ``you``."""
     if name is None:
-        return "somebody"
+        return t("somebody")
     if name == viewer:
-        return "you"
+        return t("you")
     return {
-        NO_AUTH: "somebody at this computer",
+        NO_AUTH: t("somebody at this computer"),
         SYSTEM: "Rejoinder",
-        EXPIRY: "the deadline",
-        "external-callback": "an outside system",
+        EXPIRY: t("the deadline"),
+        OUTSIDE: t("an outside system"),
     }.get(name, name)
 
 
 def on_lapse(question: Question) -> str:
     """What happens if nobody answers."""
     if question.mode == "sync":
-        return "the run is told that nobody answered. No answer is assumed."
+        return t("the run is told that nobody answered. No answer is assumed.")
     if question.on_expiry == "resume":
-        return "the run goes on, and is told that nobody answered. No answer is assumed."
-    return "the run ends. No answer is assumed."
+        return t("the run goes on, and is told that nobody answered. No answer is assumed.")
+    return t("the run ends. No answer is assumed.")
 
 
 def ended(question: Question) -> str:
     """Why a question that was neither answered nor lapsed is closed."""
     if question.state == "undelivered":
-        return "It could not be delivered."
+        return t("It could not be delivered.")
     if question.state == "superseded":
-        return "Another question took its place."
+        return t("Another question took its place.")
     if question.reason == "asker gone":
-        return "The run that asked went away before anybody answered."
+        return t("The run that asked went away before anybody answered.")
     if question.reason == "run ended":
-        return "The run that asked ended before anybody answered."
+        return t("The run that asked ended before anybody answered.")
     if question.closed_by == SYSTEM:
-        return "The process that ran it stopped before anybody answered."
-    return "It needs no answer any more."
+        return t("The process that ran it stopped before anybody answered.")
+    return t("It needs no answer any more.")
 
 
 def run_after(run: Run | None, question: Question, open_siblings: int) -> str | None:
@@ -106,70 +107,73 @@ def run_after(run: Run | None, question: Question, open_siblings: int) -> str | 
         return None
     match run.state:
         case "parked" if open_siblings:
-            more = "one more answer" if open_siblings == 1 else f"{open_siblings} more answers"
-            return f"The run waits for {more}."
+            return n(
+                "The run waits for one more answer.", "The run waits for {count} more answers.", open_siblings
+            )
         case "parked":
-            return "The run goes on as soon as a worker takes it."
+            return t("The run goes on as soon as a worker takes it.")
         case "running":
-            return "The run went on." if question.state == "answered" else "The run is still going."
+            return t("The run went on.") if question.state == "answered" else t("The run is still going.")
         case "succeeded":
-            return "The run went on and finished." if question.state == "answered" else "The run finished."
+            return (
+                t("The run went on and finished.") if question.state == "answered" else t("The run finished.")
+            )
         case "failed" if run.held:
-            return "The run failed and is held for an operator."
+            return t("The run failed and is held for an operator.")
         case "failed":
-            return "The run went on and failed." if question.state == "answered" else "The run failed."
+            return t("The run went on and failed.") if question.state == "answered" else t("The run failed.")
         case "cancelled":
-            return "The run was ended."
+            return t("The run was ended.")
         case _:
-            return "The process that ran it stopped; the run is lost."
+            return t("The process that ran it stopped; the run is lost.")
 
 
 _EVENTS = {
-    "interaction.add": "{who} asked",
-    "interaction.answered": "{who} answered{via}",
-    "answer.refused": "An answer by {who}{via} was not taken",
-    "link.opened": "{who} opened the link to the outside system",
-    "ask.refused": "A question by {who} was refused",
-    "run.started": "{who} started the run",
-    "run.entered": "A worker took the run",
-    "run.resumed": "A worker resumed the run",
-    "run.parked": "The run parked to wait",
-    "run.succeeded": "The run succeeded",
-    "run.failed": "The run failed",
-    "run.cancelled": "The run was ended",
-    "run.expired": "The run ended, because nobody answered in time",
-    "run.lost": "The run was lost with its process",
-    "run.held": "The run is held for an operator",
-    "run.retried": "{who} sent the run to the queue again",
-    "run.released": "The run goes back to the queue",
-    "key.created": "{who} created a key",
-    "key.revoked": "{who} revoked a key",
-    "session.opened": "{who} signed in",
+    "interaction.add": later("{who} asked"),
+    "interaction.answered": later("{who} answered{via}"),
+    "answer.refused": later("An answer by {who}{via} was not taken"),
+    "link.opened": later("{who} opened the link to the outside system"),
+    "ask.refused": later("A question by {who} was refused"),
+    "run.started": later("{who} started the run"),
+    "run.entered": later("A worker took the run"),
+    "run.resumed": later("A worker resumed the run"),
+    "run.parked": later("The run parked to wait"),
+    "run.succeeded": later("The run succeeded"),
+    "run.failed": later("The run failed"),
+    "run.cancelled": later("The run was ended"),
+    "run.expired": later("The run ended, because nobody answered in time"),
+    "run.lost": later("The run was lost with its process"),
+    "run.held": later("The run is held for an operator"),
+    "run.retried": later("{who} sent the run to the queue again"),
+    "run.released": later("The run goes back to the queue"),
+    "key.created": later("{who} created a key"),
+    "key.revoked": later("{who} revoked a key"),
+    "session.opened": later("{who} signed in"),
 }
 _REASONS = {
-    "mismatch": "it did not fit the question",
-    "delivery-seen": "what carried it had counted before",
-    "wrong-audience": "the question is addressed to somebody else",
-    "interrupted": "its worker stopped in the middle",
-    "exhausted": "it was started too often",
+    "mismatch": later("it did not fit the question"),
+    "delivery-seen": later("what carried it had counted before"),
+    "wrong-audience": later("the question is addressed to somebody else"),
+    "interrupted": later("its worker stopped in the middle"),
+    "exhausted": later("it was started too often"),
 }
 _REMOVED = {
-    "expired": "The deadline passed",
-    "cancelled": "{who} withdrew the question{via}",
-    "asker gone": "The question was withdrawn, because the run that asked went away",
-    "run ended": "The question was withdrawn, because the run that asked ended",
-    "stopped": "The question was withdrawn, because its process stopped",
+    "expired": later("The deadline passed"),
+    "cancelled": later("{who} withdrew the question{via}"),
+    "asker gone": later("The question was withdrawn, because the run that asked went away"),
+    "run ended": later("The question was withdrawn, because the run that asked ended"),
+    "stopped": later("The question was withdrawn, because its process stopped"),
 }
 
 
 def event(one: Event, viewer: str | None = None) -> str:
     """One line of a trail."""
     name = who(one.actor, viewer)
-    via = f" {VIA[one.via]}" if one.via in VIA else ""
+    via = f" {t(VIA[one.via])}" if one.via in VIA else ""
     if one.kind == "interaction.removed":
-        text = _REMOVED.get(one.reason or "", "The question was withdrawn")
+        text = t(_REMOVED.get(one.reason or "", later("The question was withdrawn")))
     else:
-        text = _EVENTS.get(one.kind, one.kind)
+        text = t(_EVENTS.get(one.kind, one.kind))
     # The name comes from a key that somebody named: it is put in last and holds no pattern of ours.
     name = subject(name) if text.startswith("{who}") else name
     return text.replace("{via}", via).replace("{who}", name)
@@ -179,4 +183,4 @@ def reason(one: Event) -> str | None:
     """Why, where the line itself does not say it."""
     if one.kind in ("interaction.removed", "interaction.add", "interaction.answered") or one.reason is None:
         return None
-    return _REASONS.get(one.reason, one.reason)
+    return t(_REASONS.get(one.reason, one.reason))
