@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from rejoinder.contract.errors import ConfigurationError
 from rejoinder.contract.settings import Settings
 from rejoinder.net.addresses import carried, is_forbidden, is_worldwide
-from rejoinder.net.guard import Guard
+from rejoinder.net.guard import Guard, resolve
 from rejoinder.net.outbound import Outbound, OutboundError
 from rejoinder.net.targets import AddressRefusedError, target_of
 from rejoinder.net.transport import PinnedTransport
@@ -262,8 +262,8 @@ NAT64 = IPv6Network("64:ff9b::/96")
 
 
 async def test_no_spelling_of_a_url_leads_inside() -> None:
-    _, resolve = resolving(["127.0.0.1"])
-    outbound, recorder = recorded(Guard(resolve=resolve))
+    _, answer_with = resolving(["127.0.0.1"])
+    outbound, recorder = recorded(Guard(resolve=answer_with))
     urls = [form.replace("{h}", host) for form in SPELLED for host in ("127.0.0.1", "example.com", "[::1]")]
     urls += [f"https://{host}/" for host in (*NUMBERS, *INSIDE_4, *NAMES)]
     urls += [f"https://[{host}]/" for host in (*INSIDE_6, *CARRIED)]
@@ -302,16 +302,16 @@ def test_a_url_is_read_or_refused(url: str) -> None:
     ],
 )
 async def test_one_address_inside_refuses_the_name(answer: list[str]) -> None:
-    _, resolve = resolving(answer)
-    outbound, recorder = recorded(Guard(resolve=resolve))
+    _, answer_with = resolving(answer)
+    outbound, recorder = recorded(Guard(resolve=answer_with))
     with pytest.raises((AddressRefusedError, OutboundError)):
         await outbound.send("GET", "https://mixed.example/")
     assert recorder.requests == []
 
 
 async def test_a_name_that_changes_its_mind_is_asked_once() -> None:
-    asked, resolve = resolving(["93.184.215.14"], ["127.0.0.1"])
-    outbound, recorder = recorded(Guard(resolve=resolve))
+    asked, answer_with = resolving(["93.184.215.14"], ["127.0.0.1"])
+    outbound, recorder = recorded(Guard(resolve=answer_with))
     reply = await outbound.send("POST", "https://Rebind.example./hook?a=1", content=b"x")
     assert reply.status == 204
     [request] = recorder.requests
@@ -325,11 +325,11 @@ async def test_a_name_that_changes_its_mind_is_asked_once() -> None:
 
 
 async def test_the_next_address_is_tried_where_one_does_not_answer() -> None:
-    _, resolve = resolving(["2606:4700:4700::1111", "1.1.1.1"])
-    outbound, recorder = recorded(Guard(resolve=resolve), broken=("2606:4700:4700::1111",))
+    _, answer_with = resolving(["2606:4700:4700::1111", "1.1.1.1"])
+    outbound, recorder = recorded(Guard(resolve=answer_with), broken=("2606:4700:4700::1111",))
     assert (await outbound.send("GET", "https://two.example/")).status == 204
     assert [request.url.host for request in recorder.requests] == ["2606:4700:4700::1111", "1.1.1.1"]
-    outbound, _ = recorded(Guard(resolve=resolve), broken=("2606:4700:4700::1111", "1.1.1.1"))
+    outbound, _ = recorded(Guard(resolve=answer_with), broken=("2606:4700:4700::1111", "1.1.1.1"))
     with pytest.raises(OutboundError):
         await outbound.send("GET", "https://two.example/")
 
@@ -351,8 +351,8 @@ async def test_the_next_address_is_tried_where_one_does_not_answer() -> None:
     ],
 )
 async def test_what_is_allowed_by_name_is_called(entry: str, url: str, answer: str) -> None:
-    _, resolve = resolving([answer])
-    outbound, recorder = recorded(Guard([entry], resolve=resolve))
+    _, answer_with = resolving([answer])
+    outbound, recorder = recorded(Guard([entry], resolve=answer_with))
     assert (await outbound.send("GET", url)).status == 204
     assert len(recorder.requests) == 1
 
@@ -371,8 +371,8 @@ async def test_what_is_allowed_by_name_is_called(entry: str, url: str, answer: s
     ],
 )
 async def test_and_nothing_beside_it(entry: str, url: str, answer: str) -> None:
-    _, resolve = resolving([answer])
-    outbound, recorder = recorded(Guard([entry], resolve=resolve))
+    _, answer_with = resolving([answer])
+    outbound, recorder = recorded(Guard([entry], resolve=answer_with))
     with pytest.raises(AddressRefusedError):
         await outbound.send("GET", url)
     assert recorder.requests == []
@@ -397,6 +397,14 @@ async def test_this_deployments_own_address_is_allowed() -> None:
     assert guard.check("http://127.0.0.1:8642/api").port == 8642
     with pytest.raises(AddressRefusedError):
         guard.check("http://127.0.0.1:8643/api")
+
+
+async def test_names_are_asked_of_the_system() -> None:
+    assert "127.0.0.1" in await resolve("localhost", 443) or "::1" in await resolve("localhost", 443)
+    with pytest.raises(OSError):
+        await resolve("a.name.invalid", 443)
+    with pytest.raises(AddressRefusedError):
+        await Outbound(Guard()).send("GET", "https://localhost/")
 
 
 # On a real wire
@@ -435,8 +443,10 @@ async def answering(
 
 
 def local(port: int) -> tuple[Outbound, str]:
-    _, resolve = resolving(["127.0.0.1"])
-    return Outbound(Guard([f"named.example:{port}"], resolve=resolve)), f"http://named.example:{port}/in?b=2"
+    _, answer_with = resolving(["127.0.0.1"])
+    return Outbound(
+        Guard([f"named.example:{port}"], resolve=answer_with)
+    ), f"http://named.example:{port}/in?b=2"
 
 
 async def test_a_redirect_is_an_answer_and_is_not_followed() -> None:
@@ -513,8 +523,8 @@ async def test_the_certificate_is_the_names(tmp_path: Path, monkeypatch: pytest.
     tls = _certified(tmp_path, "named.example")
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "certificate.pem"))
     async with answering(b"HTTP/1.1 204 No Content\r\n\r\n", tls) as (port, _):
-        _, resolve = resolving(["127.0.0.1"])
-        outbound = Outbound(Guard(["127.0.0.0/8"], resolve=resolve))
+        _, answer_with = resolving(["127.0.0.1"])
+        outbound = Outbound(Guard(["127.0.0.0/8"], resolve=answer_with))
         assert (await outbound.send("GET", f"https://named.example:{port}/")).status == 204
         # The same address under another name shows a certificate that is not its own.
         with pytest.raises(OutboundError):

@@ -76,6 +76,7 @@ class Flood:
 
     async def take(self, items: tuple[RateLimitItem, ...], family: str, bucket: str) -> None:
         """Count one request. Raises FloodError, and counts nothing, where one of the windows is full."""
+        # Nothing here gives way to another task between looking and counting: the counters are this process' own.
         full = [item for item in items if not await self._limiter.test(item, bucket)]
         if full:
             ends = [(await self._limiter.get_window_stats(item, bucket)).reset_time for item in full]

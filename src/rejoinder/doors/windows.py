@@ -26,6 +26,7 @@ log = get_logger("flood")
 #: Windows that one process remembers. The rows know the others: forgetting one costs an address at most a window.
 MAX_WINDOWS = 100_000
 BATCH = 500
+SWEEP_SECONDS = 60.0
 
 
 @dataclass(slots=True)
@@ -54,6 +55,7 @@ class Windows(Storage):
         self._windows: dict[str, _Window] = {}
         self._dirty: dict[str, _Window] = {}
         self._sending: asyncio.Task[None] | None = None
+        self._sweep_at = 0.0
 
     @property
     def base_exceptions(self) -> type[Exception]:
@@ -63,9 +65,9 @@ class Windows(Storage):
         window = self._current(key)
         if window is None:
             window = self._windows[key] = _Window((self._now() // expiry + 1) * expiry)
-            self._make_room()
         window.unsent += amount
         self._dirty[key] = window
+        self._make_room()
         if self._sending is None:
             self._sending = asyncio.create_task(self._send(), name="flood.send")
         return window.hits
@@ -101,12 +103,13 @@ class Windows(Storage):
         return window if window is not None and window.ends > self._now() else None
 
     def _make_room(self) -> None:
-        if len(self._windows) <= MAX_WINDOWS:
-            return
         now = self._now()
-        self._windows = {key: window for key, window in self._windows.items() if window.ends > now}
-        while len(self._windows) > MAX_WINDOWS:
-            del self._windows[next(iter(self._windows))]
+        if now >= self._sweep_at:
+            self._sweep_at = now + SWEEP_SECONDS
+            self._windows = {key: window for key, window in self._windows.items() if window.ends > now}
+        for known in (self._windows, self._dirty):
+            while len(known) > MAX_WINDOWS:
+                del known[next(iter(known))]
 
     async def _send(self) -> None:
         try:

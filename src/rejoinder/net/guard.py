@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache, partial
 from ipaddress import ip_network
 
 from rejoinder.contract.errors import ConfigurationError
@@ -26,9 +28,17 @@ WORLD_PORT = 443
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 
 
+@cache
+def _resolvers() -> ThreadPoolExecutor:
+    # Not the threads that tools run in: a name may be one whose servers take their time on purpose.
+    return ThreadPoolExecutor(4, thread_name_prefix="resolve")
+
+
 async def resolve(host: str, port: int) -> list[str]:
     """The addresses of a name, as the system gives them, in the order to try them in."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    found = await asyncio.get_running_loop().run_in_executor(
+        _resolvers(), partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    )
     return list(dict.fromkeys(str(place[0]) for *_, place in found))
 
 
