@@ -177,7 +177,9 @@ TOOLS: dict[Flow, tuple[str, ...]] = {
 
 
 #: Points inside an agent's run, where tests/integration/agents/test_deaths.py stops and replaces workers.
-OF_AGENTS = {point for point in (*BEFORE, *AFTER) if point.startswith(("step.", "agent."))}
+OF_AGENTS = {point for point in (*BEFORE, *AFTER) if point.startswith(("step.", "agent."))} | {
+    "checkpoint.writing"
+}
 #: Points between runs that call each other.
 OF_CHAINS = {"nested.parked", "chain.settled"}
 

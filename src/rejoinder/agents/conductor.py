@@ -77,7 +77,8 @@ class Agents:
         begin, ended = playing.opening(arguments), None
         if graph.checkpointer:
             state = await graph.aget_state(config)
-            if state.created_at is not None and not state.next:
+            # Not by ``next``, which leaves out what has run and whose results are not in the state yet.
+            if state.created_at is not None and not state.tasks:
                 return playing.result(state.values)
             if state.created_at is not None:
                 begin = await self._resumption(state.interrupts)

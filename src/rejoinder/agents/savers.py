@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,6 +13,7 @@ from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool
 
 from rejoinder.agents.bridge import current_drive
+from rejoinder.contract import pause
 from rejoinder.contract.errors import LeaseLostError, NotReadyError
 from rejoinder.store.sql import sql
 
@@ -39,6 +41,7 @@ class FencedPostgresSaver(AsyncPostgresSaver):
                         yield cursor
                     return
                 drive = current_drive()
+                await pause.here("checkpoint.writing")
                 async with (
                     connection.pipeline(),
                     connection.transaction(),
@@ -51,7 +54,7 @@ class FencedPostgresSaver(AsyncPostgresSaver):
                 raise LeaseLostError(
                     "another worker drives this run now; its checkpoint was not written"
                 ) from None
-            if isinstance(error, psycopg.OperationalError):
+            if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
                 raise NotReadyError(f"the database does not answer ({type(error).__name__})") from error
             raise
 
@@ -80,12 +83,19 @@ async def open_postgres(url: str, *, size: int) -> FencedPostgresSaver:
         raise
     saver = FencedPostgresSaver(pool)
     async with pool.connection() as connection:
-        await connection.execute(_sql.lock)
+        while not await _locked(connection):
+            await asyncio.sleep(0.1)
         try:
             await saver.setup()
         finally:
             await connection.execute(_sql.unlock)
     return saver
+
+
+async def _locked(connection: psycopg.AsyncConnection[DictRow]) -> bool:
+    row = await (await connection.execute(_sql.lock)).fetchone()
+    assert row is not None
+    return bool(row["locked"])
 
 
 _SCHEMA = "rejoinder_checkpoints"

@@ -35,6 +35,7 @@ POINTS = frozenset(
         "step.returned",
         "step.recorded",
         "agent.stopped",
+        "checkpoint.writing",
     }
 )
 

@@ -50,15 +50,18 @@ def paying(idempotent: bool) -> Tool:
 
 
 class Stall:
-    """Stops the first one who comes to a point until it is woken; everybody after that passes."""
+    """Stops the first one who comes to a point (or, after ``passing`` others, the next) until it is woken; everybody
+    after that passes."""
 
-    def __init__(self, point: str) -> None:
+    def __init__(self, point: str, passing: int) -> None:
         self.reached = asyncio.Event()
         self._woken = asyncio.Event()
+        self._passing = passing
         pause.arm(point, self._act)
 
     async def _act(self) -> None:
-        if not self.reached.is_set():
+        self._passing -= 1
+        if self._passing < 0 and not self.reached.is_set():
             self.reached.set()
             await self._woken.wait()
 
@@ -83,8 +86,10 @@ class Pair:
         )
         await _played(lambda: self._jobs[which].resume(park["park_id"], 0))
 
-    async def stalled_then_taken_over(self, point: str, play: Callable[[int], Awaitable[None]]) -> None:
-        stall = Stall(point)
+    async def stalled_then_taken_over(
+        self, point: str, play: Callable[[int], Awaitable[None]], passing: int = 0
+    ) -> None:
+        stall = Stall(point, passing)
         stuck = asyncio.ensure_future(play(0))
         await asyncio.wait_for(stall.reached.wait(), 30)
         await self.first.process.leave("taken for dead")
@@ -96,6 +101,19 @@ class Pair:
         for one in await self.second.questions.of_run(self.run_id):
             if one.state == "pending":
                 await self.second.asks.answer(one.id, "yes", by=ANN, via="test")
+
+    async def retried(self, play: Callable[[int], Awaitable[None]]) -> bool:
+        """Whether the first worker was inside of code that may not run twice, beside where it was stopped."""
+        if await self.state() != ("failed", True, "run-interrupted"):
+            return False
+        await self.second.run_service.retry(self.run_id, by=ANN)
+        await play(1)
+        return True
+
+    async def result(self) -> Any:
+        run = await self.second.runs.by_id(self.run_id)
+        assert run is not None
+        return run.result
 
     async def state(self) -> tuple[str, bool, str | None]:
         run = await self.second.runs.by_id(self.run_id)
@@ -173,12 +191,12 @@ async def test_taken_over_while_it_starts(
             assert max(effects.values()) == 1
             await pair.second.run_service.retry(pair.run_id, by=ANN)
             await pair.start(1)
-        assert (await pair.state())[0] == "parked"
+        assert await pair.state() == ("parked", False, None)
         questions = await pair.second.questions.of_run(pair.run_id)
         assert [q.question for q in questions if q.state == "pending"] == ["Ship a?"]
         await pair.answer()
         await pair.resume(1)
-        assert (await pair.state())[0] == "succeeded"
+        assert await pair.state() == ("succeeded", False, None)
     if point not in INSIDE:
         assert effects == {"charge a": 1, "ship a": 1}
         assert len(questions) == 1
@@ -191,7 +209,7 @@ async def test_taken_over_while_it_goes_on(
 ) -> None:
     async with two(database_url, paying(idempotent)) as pair:
         await pair.start(0)
-        assert (await pair.state())[0] == "parked"
+        assert await pair.state() == ("parked", False, None)
         await pair.answer()
         await pair.stalled_then_taken_over(point, pair.resume)
         if point in INSIDE and not idempotent:
@@ -199,8 +217,42 @@ async def test_taken_over_while_it_goes_on(
             assert max(effects.values()) == 1
             await pair.second.run_service.retry(pair.run_id, by=ANN)
             await pair.resume(1)
-        assert (await pair.state())[0] == "succeeded"
+        assert await pair.state() == ("succeeded", False, None)
     assert effects["charge a"] == 1
     assert effects["ship a"] == 1 or point in INSIDE
     assert model.asked[-1].body["messages"][-1]["content"] == "a: yes"
+    await assert_sound(database_url)
+
+
+@pytest.mark.parametrize("written", range(6))
+async def test_taken_over_before_any_write_of_a_checkpoint_while_it_starts(
+    database_url: str, database: Database, model: Model, written: int
+) -> None:
+    """What was written says how far the run is; what the first worker would have written next must not count."""
+    async with two(database_url, paying(False)) as pair:
+        await pair.stalled_then_taken_over("checkpoint.writing", pair.start, written)
+        retried = await pair.retried(pair.start)
+        assert await pair.state() == ("parked", False, None)
+        await pair.answer()
+        await pair.resume(1)
+        assert await pair.state() == ("succeeded", False, None)
+        assert await pair.result() == "Done."
+    assert effects["ship a"] == 1
+    assert effects["charge a"] <= 1 + retried
+    await assert_sound(database_url)
+
+
+@pytest.mark.parametrize("written", range(4))
+async def test_taken_over_before_any_write_of_a_checkpoint_while_it_goes_on(
+    database_url: str, database: Database, model: Model, written: int
+) -> None:
+    async with two(database_url, paying(False)) as pair:
+        await pair.start(0)
+        await pair.answer()
+        await pair.stalled_then_taken_over("checkpoint.writing", pair.resume, written)
+        retried = await pair.retried(pair.resume)
+        assert await pair.state() == ("succeeded", False, None)
+        assert await pair.result() == "Done."
+    assert effects["charge a"] == 1
+    assert effects["ship a"] <= 1 + retried
     await assert_sound(database_url)

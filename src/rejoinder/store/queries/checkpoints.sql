@@ -4,8 +4,9 @@
 SELECT rejoinder.hold_run_v1(%s, %s);
 
 -- name: lock
--- One process at a time makes or upgrades the tables.
-SELECT pg_advisory_lock(7355608, 4);
+-- One process at a time makes or upgrades the tables. Tried and not waited for: an index that is built concurrently
+-- waits for every statement under way, one that waits for this lock among them.
+SELECT pg_try_advisory_lock(7355608, 4) AS locked;
 
 -- name: unlock
 SELECT pg_advisory_unlock(7355608, 4);
