@@ -163,6 +163,28 @@ def quiet(reply: httpx2.Response) -> None:
         assert inner not in reply.text, reply.text
 
 
+async def test_a_flood_at_one_ticket_locks_nobody_else_out(database_url: str, secret: None) -> None:
+    """Everybody here comes from one address, as behind one proxy of an office."""
+    async with outside(database_url, tai_rate_limit_families={}) as (e, system):
+        e.app.state.flood._now = lambda: 1_900_000_020.0  # the windows do not turn meanwhile
+        e.app.state.flood.windows._now = e.app.state.flood._now
+        doors = {}
+        kept = []
+        for name in ("sign", "bound", "checked"):
+            kept.append(await e.call(name, {}))
+            doors[name] = system.door
+        async with e.anonymous() as client:
+            for junk in (DOOR + "x" * 58, doors["sign"], doors["bound"]):
+                said = [(await client.post(junk, content=b"[]")).status_code for _ in range(14)]
+                assert said[-1] == 429
+                assert 429 not in said[:10]
+            assert (await client.post(doors["checked"], json=GOOD)).status_code == 200
+            assert (await client.post(doors["bound"], json=GOOD, headers=proof())).status_code == 429
+        await result(kept.pop())
+        for one in kept:
+            await one.end()
+
+
 # Tickets that nobody was given
 
 

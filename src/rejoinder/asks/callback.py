@@ -16,8 +16,8 @@ from rejoinder.contract.errors import (
     AnswerMismatchError,
     BadInputError,
     CallerAskError,
+    InteractionClosedError,
     InteractionLimitError,
-    InteractionNotFoundError,
     RejoinderError,
 )
 from rejoinder.contract.identity import OUTSIDE, Identity
@@ -179,17 +179,20 @@ class Callbacks:
     async def send_out(self, question: Question, *, by: Identity, via: str) -> str:
         """The whole link of an open external question, for the person who is asked: with a ticket of its own.
 
-        Raises InteractionNotFoundError where it is not open, and BadInputError where it has no link."""
+        Raises BadInputError where it has no link, InteractionClosedError where it is not open any more, and
+        InteractionLimitError where it was opened too often."""
         if question.answer_format != "external" or question.format_payload is None:
             raise BadInputError("Only an external question has a link to open.", field="interaction_id")
+        if question.state != "pending":
+            raise _closed(question)
         url, digest = await self._external.fresh(question.format_payload)
-        if digest is not None and not await self._tickets.add(question.id, digest):
-            current = await self._asks.get(question.id, by=by)
-            if current.state == "pending":
-                raise InteractionLimitError(
-                    f"This link was opened {MOST} times; no more tickets are made for it."
-                )
-            raise InteractionNotFoundError()
+        status = "made" if digest is None else await self._tickets.add(question.id, digest)
+        if status == "closed":
+            raise _closed(await self._asks.get(question.id, by=by))
+        if status == "full":
+            raise InteractionLimitError(
+                f"This link was opened {MOST} times; no more tickets are made for it."
+            )
         await self._events.add(
             "link.opened",
             interaction_id=question.id,
@@ -200,6 +203,10 @@ class Callbacks:
             via=via,
         )
         return url
+
+
+def _closed(question: Question) -> InteractionClosedError:
+    return InteractionClosedError("The question is not open any more.", state=question.state)
 
 
 def _checked(question: Question, value: Any) -> Any:

@@ -149,6 +149,7 @@ class _CallbackDoor:
         except VerificationFailedError as error:
             # Nothing here says which ticket it was, nor that there was one.
             metrics.callbacks.labels("unverified").inc()
+            log.warning("refused", route=PATH, status=401, reason=error.code)
             return _problem(error, 401)
         except VerificationError as error:
             metrics.callbacks.labels("unverifiable").inc()

@@ -95,7 +95,7 @@ def router(node: Node) -> APIRouter:
 
     @api.post(
         "/api/interactions/{interaction_id}/open",
-        openapi_extra=needs("write", refuses=(400, 404, 503), **gives("OpenedLink")),
+        openapi_extra=needs("write", refuses=(400, 404, 409, 503), **gives("OpenedLink")),
         summary="Get the link of an external question",
     )
     async def open_link(request: Request) -> Response:

@@ -30,9 +30,10 @@ class Tickets:
     def __init__(self, database: Database) -> None:
         self._db = database
 
-    async def add(self, question_id: UUID, digest: bytes) -> bool:
-        """One more ticket. False where the question is not open, or has too many."""
-        return await self._db.value(_sql.add, digest, question_id, MOST) is not None
+    async def add(self, question_id: UUID, digest: bytes) -> Literal["made", "full", "closed"]:
+        """One more ticket. ``full``: the question has as many as it may have; ``closed``: it is not open any more."""
+        status: Literal["made", "full", "closed"] = await self._db.value(_sql.add, digest, question_id, MOST)
+        return status
 
     async def answer(
         self,

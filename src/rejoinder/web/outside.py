@@ -41,7 +41,7 @@ async def leave(visit: Visit) -> Response:
     question = await visit.node.asks.get(identifier, by=visit.identity)
     try:
         url = await visit.node.callbacks.send_out(question, by=visit.identity, via=VIA)
-    except (InteractionNotFoundError, InteractionClosedError):
+    except InteractionClosedError:
         return redirect(f"/inbox/{question.id}")
     except RejoinderError as error:
         return visit.site.problem(error, visit)

@@ -11,6 +11,7 @@ from uuid import UUID
 import pytest
 
 from rejoinder import ask, tool
+from rejoinder.asks.tickets import digest_of
 from rejoinder.runs.tools import Tool
 from tests.integration.doors.edge import Asked, Edge, edge
 
@@ -85,9 +86,7 @@ async def with_ticket(e: Edge, **asked: Any) -> tuple[Asked, str]:
     """A question of any format, as a channel would send it out: with a ticket. ``(asked, path)``."""
     question = await e.ask(**asked)
     ticket = await e.node.office.make(None)
-    from rejoinder.asks.tickets import digest_of
-
-    assert await e.node.tickets.add(UUID(question.id), digest_of(ticket))
+    assert await e.node.tickets.add(UUID(question.id), digest_of(ticket)) == "made"
     return question, DOOR + ticket
 
 

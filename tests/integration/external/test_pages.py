@@ -303,7 +303,13 @@ async def test_links_that_cannot_be_opened(database_url: str, secret: None) -> N
             assert (await client.post(door, json=GOOD)).status_code == 401  # the fresh ticket is bound too
             assert (await client.post(door, json=GOOD, headers=proof())).status_code == 200
         await result(asked)
-        assert (await e.owner.post(f"/api/interactions/{asked.id}/open")).status_code == 404
+        assert (await e.owner.post(f"/api/interactions/{asked.id}/open")).status_code == 409
+        late = await e.call("sign", {})
+        await e.node.database.execute(
+            "UPDATE rejoinder.question SET timeout_at = rejoinder.clock() WHERE id::text = $1", late.id
+        )
+        assert (await e.owner.post(f"/api/interactions/{late.id}/open")).status_code == 409
+        await late.end()
         assert (await e.owner.post(f"/api/interactions/{asked.id[:-1]}0/open")).status_code == 404
         many = await e.call("sign", {})
         await e.node.database.execute(

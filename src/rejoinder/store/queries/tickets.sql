@@ -8,12 +8,15 @@ WITH recorded AS MATERIALIZED ({record}), ticket AS (
 SELECT status, created_at, timeout_at FROM recorded;
 
 -- name: add
--- One more ticket of an open question; no row where it is not open any more, or has as many as it may have.
-INSERT INTO rejoinder.ticket (digest, question_id)
-SELECT $1, q.id FROM rejoinder.question q
- WHERE q.id = $2 AND q.state = 'pending' AND q.timeout_at > rejoinder.clock()
-   AND (SELECT count(*) FROM rejoinder.ticket t WHERE t.question_id = q.id) < $3
-RETURNING question_id;
+-- One more ticket of an open question. made | full (it has as many as it may have) | closed
+WITH open AS (
+    SELECT q.id, (SELECT count(*) FROM rejoinder.ticket t WHERE t.question_id = q.id) AS tickets
+      FROM rejoinder.question q WHERE q.id = $2 AND q.state = 'pending' AND q.timeout_at > rejoinder.clock()
+), made AS (
+    INSERT INTO rejoinder.ticket (digest, question_id) SELECT $1, o.id FROM open o WHERE o.tickets < $3
+    RETURNING question_id
+)
+SELECT CASE WHEN EXISTS (SELECT FROM made) THEN 'made' WHEN EXISTS (SELECT FROM open) THEN 'full' ELSE 'closed' END;
 
 -- name: answer
 SELECT status, run_id, park_id, resumes FROM rejoinder.answer_by_ticket_v1($1, $2, $3, $4, $5, $6, $7, $8, $9);
