@@ -1,4 +1,4 @@
-"""How the installed Gateway words the end of a process from outside: which runs are resumed hangs on these words."""
+"""How the installed Gateway words the ends of runs: which are resumed, and which said nothing, hangs on these words."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from rejoinder.turns.owner import outside_kill
+from rejoinder.turns.sentinels import NOTHING_SAID
 from tests.live.rig import places
 
 RECORDED = Path(__file__).parents[1] / "unit" / "turns" / "exit_texts.json"
@@ -34,3 +35,9 @@ def test_the_installed_gateways_own_words_are_understood() -> None:
                 assert outside_kill(VALUE.sub(value, text)) is outside
         if "signal" in text.split("with")[1]:
             assert outside_kill(VALUE.sub("SIGTERM", text))
+
+
+def test_the_installed_gateway_words_a_run_that_said_nothing_as_recorded() -> None:
+    folder = places.gateway_script(places.gateway_version()).parent / "dist"
+    sources = (path.read_text(encoding="utf-8", errors="replace") for path in folder.rglob("*.mjs"))
+    assert any(f'return "⚠️ {NOTHING_SAID}. Please try again.";' in source for source in sources)

@@ -8,6 +8,9 @@ text that may still become a sentinel is held until it is either more than one o
 from __future__ import annotations
 
 SENTINELS = ("NO_REPLY", "ANNOUNCE_SKIP")
+#: How a Gateway ends a run whose model said nothing but that, also when it was asked once more (2026.9.6 for every run,
+#: 2026.9.3 for a person's).
+NOTHING_SAID = "Agent couldn't generate a response"
 _LOWER = tuple(word.lower() for word in SENTINELS)
 _LONGEST = max(map(len, SENTINELS))
 
@@ -16,6 +19,11 @@ def is_sentinel(text: str) -> bool:
     """Whether the text is nothing but a sentinel, whatever its case and the blanks around it."""
     line = text.strip()
     return len(line) <= _LONGEST and line.lower() in _LOWER
+
+
+def is_nothing_said(error: str | None) -> bool:
+    """Whether a run's error says no more than that the run said nothing."""
+    return error is not None and NOTHING_SAID in error
 
 
 def may_become_sentinel(text: str) -> bool:

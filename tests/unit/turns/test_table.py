@@ -617,3 +617,21 @@ def test_the_row_an_interrupted_run_is_judged_by_is_kept() -> None:
     assert settled is not None
     assert settled["status"] == "failed"
     assert scene.table.row("agent:main:main") is None
+
+
+@pytest.mark.parametrize("run", [OWN, "9c2a4c0e-0a5f-4e0b-9d53-0e6d6f3f1f11"])
+@pytest.mark.parametrize("words", ["⚠️ Agent couldn't generate a response. Please try again.", "HTTP 400: no"])
+@pytest.mark.parametrize("tools", [False, True])
+def test_a_run_of_the_agents_own_that_fails_for_saying_nothing_has_no_message(
+    run: str, words: str, tools: bool
+) -> None:
+    # 2026.9.6 asks a model that only says NO_REPLY once more and then takes the run for failed.
+    scene, f = Scene(), Frames(run)
+    scene.hello()
+    scene.push(*f.begin(), *([f.call("c1"), f.result("c1")] if tools else []), *f.begin())
+    scene.push(f.over("error", error=words), f.chat("error", errorMessage=words), f.settled("failed"))
+    rows = [f.called("c1"), f.returned("c1")] if tools else []
+    scene.history(f.asked(), *rows)
+    nothing = run != OWN and "HTTP" not in words and not tools
+    assert bool(scene.messages()) is not nothing
+    assert [one.run_id for one in discarded(scene.actions)] == ([run] if nothing else [])
