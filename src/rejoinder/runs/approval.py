@@ -58,7 +58,9 @@ async def ask_first(tool: Tool) -> Any:
     """Ask for the current run's call of ``tool``; run it where this could wait for the answer. Returns what the tool
     returns, or the mark of the parked question. Raises ApprovalDeniedError, and as ``ask`` does."""
     run = current_run()
-    shown = tool.with_defaults(run.arguments)
+    given = tool.with_defaults(run.arguments)
+    # In the tool's own order, so that the same argument stands in the same place in every call.
+    shown = {name: given[name] for name in tool.input_schema.get("properties", {}) if name in given}
     payload = _payload(tool, shown)
     blocks = run.asker.blocks
     seconds = run.settings.interactions_answer_timeout_seconds
@@ -67,7 +69,7 @@ async def ask_first(tool: Tool) -> Any:
         if run.asker.horizon is not None:
             seconds = min(seconds, run.asker.horizon.longest)
     request = AskRequest(
-        question=f"Approve this call of {tool.title or tool.name}?",
+        question=f"{tool.title or tool.name}: approve this call?",
         answer_format=APPROVAL,
         format_payload=dict(payload),
         group_id=str(uuid4()),

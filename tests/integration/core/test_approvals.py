@@ -58,7 +58,7 @@ def approve(question: Question, **more: Any) -> dict[str, Any]:
 
 async def call(node: Node, by: Identity = ANN, **arguments: Any) -> Any:
     return (
-        await node.run_service.call("pay", {"amount": 10, "to": "bob"} | arguments, by=by, door="http")
+        await node.run_service.call("pay", {"to": "bob", "amount": 10} | arguments, by=by, door="http")
     ).result
 
 
@@ -72,7 +72,7 @@ async def test_it_is_shown_whole_and_runs_once_approved(database_url: str) -> No
         payload = question.format_payload
         assert payload is not None
         # With the defaults of what was left out, in the tool's own order.
-        assert payload["arguments"] == {"amount": 10, "to": "bob", "note": "-"}
+        assert list(payload["arguments"].items()) == [("amount", 10), ("to", "bob"), ("note", "-")]
         assert (payload["tool"], payload["title"], payload["destructive"]) == ("pay", "Pay", True)
         assert payload["description"] == "Pay somebody."
         assert payload["digest"] == call_digest("pay", payload["arguments"])

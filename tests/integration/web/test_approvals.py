@@ -35,7 +35,7 @@ async def test_it_is_shown_whole_and_approved_with_one_button(database_url: str)
     ):
         page = await browser.get(one.path)
         call = page.tree.one("section", class_="call")
-        assert "Approve this call of Pay?" in page.text
+        assert "Pay: approve this call?" in page.text
         assert "Pay somebody at once." in call.text
         assert [dt.text for dt in call.all("dt")] == ["to", "amount"]
         assert "<script>alert(1)</script>" in call.text
