@@ -8,7 +8,7 @@ from typing import Any
 from rejoinder.contract.questions import Question
 from rejoinder.forms.scalars import unbroken
 from rejoinder.language.spoken import t
-from rejoinder.web import form
+from rejoinder.web import approval, form
 from rejoinder.web.form import FormState, Pairs
 
 #: Up to this many options are buttons that answer with one tap; more are a list to choose from and send.
@@ -29,6 +29,9 @@ class Entry:
     #: The person wants a suggestion filled in, or a button of the form's own was pressed: nothing was sent yet.
     edit: bool = False
 
+    #: What was typed about a call that is to be approved.
+    approval: dict[str, str] = field(default_factory=dict)
+
     @property
     def faulty(self) -> bool:
         return bool(self.error or self.form.errors)
@@ -41,6 +44,9 @@ class Entry:
             return self.text or None
         if question.answer_format == "form" and self.form.draft:
             return "\n".join(text for texts in self.form.draft.values() for text in texts)
+        if question.answer_format == "approval":
+            typed = (self.approval.get(approval.REASON), self.approval.get(approval.ARGUMENTS))
+            return "\n".join(text for text in typed if text) or None
         return None
 
 
@@ -74,6 +80,9 @@ def read(question: Question, pairs: Pairs) -> Entry:
             if not text.strip():
                 return Entry(error=t("Write an answer before you send it."))
             return Entry(text, ready=True, text=text)
+        case "approval":
+            value, missing = approval.read(question, given)
+            return Entry(value, ready=missing is None, error=missing, approval=given)
         case "external":
             return Entry(error=t("This question is answered by an outside system, not here."))
         case _:

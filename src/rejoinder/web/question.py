@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from markupsafe import Markup
 
+from rejoinder.contract.approvals import APPROVAL
 from rejoinder.contract.media import referred
 from rejoinder.contract.questions import Question
 from rejoinder.forms.wording import word
@@ -17,6 +18,7 @@ from rejoinder.store.events import Event
 from rejoinder.store.inbox import Filter
 from rejoinder.store.runs import Run
 from rejoinder.web import words
+from rejoinder.web.approval import Call, answer_of, call_of
 from rejoinder.web.entry import MAX_BUTTONS, Entry
 from rejoinder.web.form import render
 from rejoinder.web.outside import Outside, outside_of
@@ -71,6 +73,8 @@ class Pane:
     as_buttons: bool
     entry: Entry
     form: Markup | None
+    #: A call of a tool, where that is what the question is about.
+    call: Call | None
     outside: Outside | None
     answer: list[Line] | None
     trail: list[Event]
@@ -134,6 +138,7 @@ async def pane_of(
         as_buttons=len(options) <= MAX_BUTTONS,
         entry=entry,
         form=_form(question, entry) if is_open else None,
+        call=call_of(question, entry.approval, whole=visit.query("whole") is not None),
         outside=outside_of(question),
         answer=_answer(question),
         trail=[one for one in trail if one.audience is None or by.may_see(one.audience)],
@@ -175,6 +180,8 @@ def _answer(question: Question) -> list[Line] | None:
     """The recorded answer for reading; None where there is none to show."""
     if question.state != "answered" or question.sensitive:
         return None
+    if question.answer_format == APPROVAL:
+        return answer_of(question)
     value: Any = question.answer
     if question.answer_format in ("form", "external"):
         return lines_of(question.format_payload or {}, value)
