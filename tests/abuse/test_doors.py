@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import re
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -121,9 +122,7 @@ def doors(e: Edge) -> list[str]:
 
 
 def filled(path: str, value: str) -> str:
-    for name in ("interaction_id", "run_id", "name", "id"):
-        path = path.replace("{" + name + "}", value)
-    return path
+    return re.sub(r"{\w+}", lambda _name: value, path)
 
 
 async def send(e: Edge, method: str, path: str, **options: Any) -> None:
