@@ -208,6 +208,7 @@ async def test_no_change_of_a_ticket_is_a_ticket(database_url: str, secret: None
                 for place in range(0, len(ticket), 7):
                     forged.add(ticket[:place] + ("A" if ticket[place] != "A" else "B") + ticket[place + 1 :])
                 for one in forged:
+                    assert await e.node.office.open(one) is None  # nothing is looked up for it
                     reply = await client.post(DOOR + one, json=GOOD, headers=proof())
                     assert (reply.status_code, reply.json()["code"]) == (404, "not-found"), one
                 for spelled in (f"%{ord(ticket[0]):02X}{ticket[1:]}",):

@@ -178,27 +178,22 @@ async def test_a_plain_function_is_wrapped_too(database_url: str, tmp_path: Path
         assert await result(asked) == {"any": 1}
 
 
-@pytest.mark.parametrize(
-    "extra",
-    [
+async def test_a_caller_cannot_touch_how_it_is_proven(database_url: str, tmp_path: Path) -> None:
+    registry = manifest(tmp_path, ATTACHED)
+    extras: list[dict[str, Any]] = [
         {"verifier": None},
         {"verifier": SHARED},
         {"config": {}},
         {"link": "x"},
         {"callback_url": "https://evil.example"},
-    ],
-)
-async def test_a_caller_cannot_touch_how_it_is_proven(
-    database_url: str, tmp_path: Path, extra: dict[str, Any]
-) -> None:
-    registry = manifest(tmp_path, ATTACHED)
+    ]
     async with outside(database_url, *(one.tool for one in registry)) as (e, _):
-        arguments = {"reference": "c-7", "question": "?"} | extra
-        reply = await e.owner.post(
-            "/api/run-tool", json={"tool_name": "request_signature_ask_external", "arguments": arguments}
-        )
-        assert reply.status_code == 400
-        assert reply.json()["field"] == next(iter(extra))
+        for extra in extras:
+            arguments = {"reference": "c-7", "question": "?"} | extra
+            call = {"tool_name": "request_signature_ask_external", "arguments": arguments}
+            reply = await e.owner.post("/api/run-tool", json=call)
+            assert reply.status_code == 400
+            assert reply.json()["field"] == next(iter(extra))
         assert await e.node.database.value("SELECT count(*) FROM rejoinder.question") == 0
 
 
