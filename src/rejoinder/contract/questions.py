@@ -13,6 +13,8 @@ from rejoinder.contract.verifiers import Binding
 
 AnswerFormat = Literal["text", "confirm", "select", "form", "external", "free", "approval"]
 FORMATS: tuple[AnswerFormat, ...] = ("text", "confirm", "select", "form", "external")
+#: What readers of questions meet: a call that waits for approval is asked by its tool, and by no ``ask``.
+SHOWN_FORMATS: tuple[AnswerFormat, ...] = (*FORMATS, "approval")
 #: A caller may be asked for any JSON.
 CALLER_FORMATS: tuple[AnswerFormat, ...] = ("text", "confirm", "select", "form", "free")
 Mode = Literal["sync", "async"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rejoinder.contract.identity import GRANTS
-from rejoinder.contract.questions import CALLER_FORMATS, FORMATS
+from rejoinder.contract.questions import CALLER_FORMATS, SHOWN_FORMATS
 
 Schema = dict[str, Any]
 
@@ -51,7 +51,7 @@ _QUESTION = {
     "interaction_id": ID,
     "group_id": TEXT,
     "question": TEXT,
-    "answer_format": one_of(FORMATS),
+    "answer_format": one_of(SHOWN_FORMATS),
     "format_payload": maybe(OBJECT),
     "created_at": MOMENT,
     "timeout_at": MOMENT,
@@ -142,7 +142,7 @@ SCHEMAS: dict[str, Schema] = {
                         "interaction_id": ID,
                         "group_id": TEXT,
                         "question": TEXT,
-                        "answer_format": one_of(FORMATS),
+                        "answer_format": one_of(SHOWN_FORMATS),
                         "channel": maybe(TEXT),
                         "recipient": maybe(TEXT),
                         "audience": maybe(TEXT),
@@ -253,6 +253,7 @@ SCHEMAS: dict[str, Schema] = {
             "next_before": maybe(WHOLE),
         }
     ),
+    "Swept": record({"swept": WHOLE, "stranded": WHOLE}),
     "Processes": record(
         {
             "items": items(

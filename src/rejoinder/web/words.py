@@ -96,6 +96,10 @@ def ended(question: Question) -> str:
         return t("The run that asked went away before anybody answered.")
     if question.reason == "run ended":
         return t("The run that asked ended before anybody answered.")
+    if question.reason == "declined":
+        return t("The person who was asked declined to answer. No consent was given.")
+    if question.reason == "dismissed":
+        return t("The person who was asked closed it without an answer. No consent was given.")
     if question.closed_by == SYSTEM:
         return t("The process that ran it stopped before anybody answered.")
     return t("It needs no answer any more.")
@@ -154,12 +158,15 @@ _REASONS = {
     "mismatch": later("it did not fit the question"),
     "delivery-seen": later("what carried it had counted before"),
     "wrong-audience": later("the question is addressed to somebody else"),
+    "self-approval": later("calls are not approved over the doors that models call through"),
     "interrupted": later("its worker stopped in the middle"),
     "exhausted": later("it was started too often"),
 }
 _REMOVED = {
     "expired": later("The deadline passed"),
     "cancelled": later("{who} withdrew the question{via}"),
+    "declined": later("{who} declined to answer{via}"),
+    "dismissed": later("{who} closed the question without an answer{via}"),
     "asker gone": later("The question was withdrawn, because the run that asked went away"),
     "run ended": later("The question was withdrawn, because the run that asked ended"),
     "stopped": later("The question was withdrawn, because its process stopped"),

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from mcp_types import CallToolResult
+from mcp_types import CallToolResult, ElicitResult
 
 from rejoinder import Context
 from rejoinder.runs.ask import ask
@@ -365,3 +365,65 @@ async def test_a_tool_s_own_progress_reaches_the_client(database_url: str, mode:
     assert heard[4][2] == "waiting for a person: Go on?"
     steps = [done for done, _, _ in heard]
     assert steps == sorted(set(steps)), "the protocol wants every number to be higher than the one before"
+
+
+@both
+async def test_the_same_call_on_two_servers_at_once_is_one_run(database_url: str, mode: str) -> None:
+    """Before either has asked anything: the call itself is the row that one of them claims."""
+    here, there = Counting(), Counting()
+    async with (
+        serving(database_url, here.tool) as one,
+        serving(database_url, there.tool, key=one.key) as two,
+        connected(one, mode) as first,
+        connected(two, mode) as second,
+    ):
+        await asyncio.gather(first.list_tools(), second.list_tools())
+        clients = [first, second] * 5
+        calls = [asyncio.create_task(client.call_tool("order", {"what": "tea"})) for client in clients]
+        doors = [one.door._calls, two.door._calls]
+        await assert_eventually(
+            lambda: sum(door.held for door in doors if door) == 10, "the calls are not held"
+        )
+        await one.answer(await one.question(), True)
+        results = await asyncio.gather(*calls)
+        assert all(r.structured_content == {"ordered": True, "what": "tea"} for r in results)
+        assert len({r.meta["rejoinder/run_id"] for r in results if r.meta}) == 1
+    assert here.started + there.started == 1
+
+
+@both
+async def test_a_call_that_waits_for_approval_is_approved_by_people_only(
+    database_url: str, mode: str
+) -> None:
+    paid: list[int] = []
+
+    @tool(requires_approval=True)
+    async def pay(amount: int) -> str:
+        paid.append(amount)
+        return f"paid {amount}"
+
+    asked: list[Any] = []
+
+    async def person(_context: Any, params: Any) -> ElicitResult:
+        asked.append(params)
+        return ElicitResult(action="accept", content={"decision": "approve"})
+
+    async with serving(database_url, pay, rejoinder_mcp_hold_seconds=0.3) as served:
+        async with connected(served, mode) as client:
+            told = pending_of(await client.call_tool("pay", {"amount": 5}))
+            assert told["message"] == "waiting for a person: pay: approve this call?"
+        async with connected(served, mode, elicit=person) as client:
+            question = await served.question()
+            payload = question.format_payload
+            assert payload is not None
+            answer = {"decision": "approve", "digest": payload["digest"]}
+            resolving = {"interaction_id": str(question.id), "payload": answer}
+            refused = await client.call_tool("resume_parked", resolving)
+            assert refused.is_error
+            assert refused.structured_content["code"] == "wrong-audience"
+            assert paid == []
+            await served.answer(question, answer)
+            done = await client.call_tool("pay", {"amount": 5})
+            assert done.structured_content == {"result": "paid 5"}
+    assert asked == []
+    assert paid == [5]
