@@ -274,6 +274,10 @@ def test_rotation(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not verified(verifier, BODY, headers, **config)
     monkeypatch.setenv("HOOK_SECRET_PREVIOUS", SECRET)
     assert verified(verifier, BODY, headers, **config)
+    monkeypatch.setenv("HOOK_SECRET", SECRET)
+    monkeypatch.setenv("HOOK_SECRET_PREVIOUS", new)
+    assert verified(verifier, BODY, headers, **config)  # whichever of the two it is
+    monkeypatch.setenv("HOOK_SECRET", new)
     monkeypatch.delenv("HOOK_SECRET_PREVIOUS")
     monkeypatch.setenv("OLD", SECRET)
     assert verified(verifier, BODY, headers, **config | {"secret_env": ["HOOK_SECRET", "OLD", "NOT_SET"]})
