@@ -276,6 +276,8 @@ class Node:
                 ):
                     await asyncio.sleep(0.1)
                 await self.access.prune()
+                if self.worker is not None:
+                    await self.agents.sweep(self.asks)
                 while await self.tickets.prune() >= 5000:
                     await asyncio.sleep(0.1)
                 for _ in range(MEDIA_ROUNDS):

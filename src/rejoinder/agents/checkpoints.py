@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
+from uuid import UUID
 
 from rejoinder.asks.horizon import Horizon
 from rejoinder.contract.errors import ConfigurationError
 from rejoinder.contract.settings import Settings
+from rejoinder.store.steps import Steps
 
 DURABLE = ("postgres", "redis")
+#: Runs whose checkpoints are deleted in one go.
+BATCH = 100
 
 
 class Checkpoints:
     """The deployment's checkpointer, opened when the first agent is driven."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, steps: Steps) -> None:
         self._settings = settings
+        self._steps = steps
         self.provider = settings.llm_provider_checkpoint
         self._saver: Any = None
         self._opening = asyncio.Lock()
@@ -64,9 +69,19 @@ class Checkpoints:
         if self.provider == "postgres":
             from rejoinder.agents.savers import open_postgres
 
-            url = settings.llm_provider_checkpoint_conn_string or settings.rejoinder_database_url
+            own, named = settings.rejoinder_database_url, settings.llm_provider_checkpoint_conn_string
+            url = named or own
             assert url is not None
-            return await open_postgres(url, size=settings.rejoinder_database_pool)
+            hold = None if url == own else self._steps.hold
+            return await open_postgres(url, size=settings.rejoinder_database_pool, hold=hold)
+        if self.provider == "redis":
+            if settings.llm_provider_checkpoint_conn_string is None:
+                raise ConfigurationError(
+                    "LLM_PROVIDER_CHECKPOINT is redis, so LLM_PROVIDER_CHECKPOINT_CONN_STRING must name one"
+                )
+            from rejoinder.agents.redis_saver import FencedRedisSaver
+
+            return FencedRedisSaver(settings.llm_provider_checkpoint_conn_string, self._steps.hold)
         if self.provider == "memory":
             from langgraph.checkpoint.memory import InMemorySaver
 
@@ -75,7 +90,25 @@ class Checkpoints:
 
     async def close(self) -> None:
         saver, self._saver = self._saver, None
-        if saver is not None and self.provider == "postgres":
-            from rejoinder.agents.savers import close_postgres
+        if saver is not None and self.durable:
+            await saver.aclose()
 
-            await close_postgres(saver)
+    async def sweep(self) -> int:
+        """Delete the checkpoints of runs that ended longer ago than they are kept. Returns of how many runs."""
+        kept = self._settings.llm_provider_checkpoint_retention_finished_minutes * 60
+        total = 0
+        while runs := await self._steps.sweepable(kept, BATCH):
+            saver = await self.open()
+            if self.provider == "postgres":
+                await saver.aprune([str(one) for one in runs], strategy="delete")
+            else:
+                for one in runs:
+                    await saver.adelete_thread(str(one))
+            await self._steps.swept(runs)
+            total += len(runs)
+        return total
+
+    async def stranded(self) -> list[UUID]:
+        """Open questions of runs that wait longer than their checkpoints are kept."""
+        kept = self._settings.llm_provider_checkpoint_retention_waiting_minutes * 60
+        return await self._steps.stranded(kept, BATCH)

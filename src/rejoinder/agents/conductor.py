@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 
 from rejoinder.agents.checkpoints import Checkpoints
 from rejoinder.agents.steps import Drive
+from rejoinder.asks.service import Asks
 from rejoinder.contract import pause
 from rejoinder.contract.answers import SUSPENDED_KEY
 from rejoinder.contract.errors import RunTerminalFailed, SuspensionError
@@ -33,7 +34,7 @@ class Agents:
         self._steps = Steps(database)
         self._questions = questions
         self._settings = settings
-        self._checkpoints = Checkpoints(settings)
+        self._checkpoints = Checkpoints(settings, self._steps)
         self._graphs: dict[str, tuple[Agent, Any]] = {}
         self._building = asyncio.Lock()
 
@@ -43,6 +44,16 @@ class Agents:
 
     async def stop(self) -> None:
         await self._checkpoints.close()
+
+    async def sweep(self, asks: Asks) -> dict[str, int]:
+        """Free what checkpoints take longer than they are kept: ``{"swept", "stranded"}``. Swept are runs that ended;
+        stranded are questions of runs that wait longer than that, which are withdrawn, and their runs with them."""
+        if not self.durable:
+            return {"swept": 0, "stranded": 0}
+        stranded = await self._checkpoints.stranded()
+        if stranded:
+            await asks.withdraw(stranded, "checkpoint gone")
+        return {"swept": await self._checkpoints.sweep(), "stranded": len(stranded)}
 
     async def drive(self, agent: Agent, arguments: dict[str, Any]) -> Parked | Any:
         """Raises what the agent's code raised, and what ended a step for the whole run (see ``Drive.fatal``)."""

@@ -22,10 +22,13 @@ def build(agent: Agent, checkpointer: Any) -> Any:
     if agent.kind == "simple":
         from langchain.agents import create_agent
 
+        from rejoinder.agents.state import SimpleAgentState
+
         return create_agent(
             model,
             tools=tools,
             system_prompt=agent.instructions or None,
+            state_schema=SimpleAgentState,
             checkpointer=checkpointer,
             name=agent.name,
         )

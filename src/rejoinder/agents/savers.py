@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from uuid import UUID
 
 import psycopg
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
@@ -16,20 +16,26 @@ from rejoinder.agents.bridge import current_drive
 from rejoinder.contract import pause
 from rejoinder.contract.errors import LeaseLostError, NotReadyError
 from rejoinder.store.sql import sql
+from rejoinder.store.steps import FENCED
 
 _sql = sql("checkpoints")
-FENCED = "RJ001"
 
+Hold = Callable[[UUID, int], Awaitable[None]]
 Pool = AsyncConnectionPool[psycopg.AsyncConnection[DictRow]]
 
 
 class FencedPostgresSaver(AsyncPostgresSaver):
     """Checkpoints in our database, in a schema of their own. A worker that no longer drives the run writes nothing: the
-    run's epoch is held in the very transaction that writes."""
+    run's epoch is held in the very transaction that writes. In another database (``hold`` given) it is checked right
+    before the write."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, hold: Hold | None) -> None:
         super().__init__(pool)
         self._pool = pool
+        self._hold = hold
+
+    async def aclose(self) -> None:
+        await self._pool.close()
 
     @asynccontextmanager
     async def _cursor(self, *, pipeline: bool = False) -> AsyncIterator[psycopg.AsyncCursor[DictRow]]:
@@ -47,7 +53,10 @@ class FencedPostgresSaver(AsyncPostgresSaver):
                     connection.transaction(),
                     connection.cursor(binary=True, row_factory=dict_row) as cursor,
                 ):
-                    await cursor.execute(_sql.hold, (drive.run_id, drive.epoch))
+                    if self._hold is None:
+                        await cursor.execute(_sql.hold, (drive.run_id, drive.epoch))
+                    else:
+                        await self._hold(drive.run_id, drive.epoch)
                     yield cursor
         except psycopg.Error as error:
             if error.sqlstate == FENCED:
@@ -59,7 +68,7 @@ class FencedPostgresSaver(AsyncPostgresSaver):
             raise
 
 
-async def open_postgres(url: str, *, size: int) -> FencedPostgresSaver:
+async def open_postgres(url: str, *, size: int, hold: Hold | None) -> FencedPostgresSaver:
     """A saver on a pool of its own; its tables are made and upgraded first, by one process at a time."""
     pool: Pool = AsyncConnectionPool(
         url,
@@ -81,11 +90,13 @@ async def open_postgres(url: str, *, size: int) -> FencedPostgresSaver:
     except Exception:
         await pool.close()
         raise
-    saver = FencedPostgresSaver(pool)
+    saver = FencedPostgresSaver(pool, hold)
     async with pool.connection() as connection:
         while not await _locked(connection):
             await asyncio.sleep(0.1)
         try:
+            if hold is not None:
+                await connection.execute(_sql.make_schema)
             await saver.setup()
         finally:
             await connection.execute(_sql.unlock)
@@ -99,7 +110,3 @@ async def _locked(connection: psycopg.AsyncConnection[DictRow]) -> bool:
 
 
 _SCHEMA = "rejoinder_checkpoints"
-
-
-async def close_postgres(saver: Any) -> None:
-    await saver._pool.close()

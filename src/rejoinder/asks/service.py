@@ -613,6 +613,7 @@ def _withdrawn_text(reason: str | None) -> str:
     return {
         GONE_ASKER: "The run that asked is gone; the question was withdrawn with it.",
         "run ended": "The run that asked has ended; the question was withdrawn with it.",
+        "checkpoint gone": "The run that asked waited longer than its checkpoints are kept, and was ended.",
         DECLINED: "The person who was asked declined to answer. No consent was given.",
         DISMISSED: "The person who was asked closed the question without an answer. No consent was given.",
     }.get(reason or "", "The question was withdrawn.")

@@ -7,7 +7,7 @@ the ones of that interface which have no meaning here are listed in ``docs/refer
 from __future__ import annotations
 
 from ipaddress import IPv4Network, IPv6Network, ip_network
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -17,6 +17,7 @@ from pydantic import (
     PositiveInt,
     ValidationError,
     field_validator,
+    model_validator,
 )
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
@@ -150,6 +151,16 @@ class Settings(BaseSettings):
                 "flood control is always on; raise TAI_RATE_LIMIT_DEFAULT_LIMIT and _BURST instead"
             )
         return value
+
+    @model_validator(mode="after")
+    def _finished_is_kept_no_longer_than_waiting(self) -> Self:
+        waiting = self.llm_provider_checkpoint_retention_waiting_minutes
+        if self.llm_provider_checkpoint_retention_finished_minutes > waiting:
+            raise ConfigurationError(
+                "LLM_PROVIDER_CHECKPOINT_RETENTION_FINISHED_MINUTES must be at most "
+                f"LLM_PROVIDER_CHECKPOINT_RETENTION_WAITING_MINUTES, which is {waiting:g}"
+            )
+        return self
 
     @classmethod
     def load(cls, **overrides: object) -> Settings:

@@ -69,6 +69,16 @@ def router(node: Node) -> APIRouter:
         unrestricted(request)
         return reply({"items": await alive(node.database)})
 
+    @api.post(
+        "/api/checkpoints/sweep",
+        openapi_extra=needs("admin", **gives("Swept")),
+        summary="Sweep agents' checkpoints",
+    )
+    async def sweep() -> Response:
+        """Delete the checkpoints of agents' runs that ended longer ago than they are kept, now instead of within a
+        minute. Runs that wait longer than checkpoints are kept (their retention was shortened) are ended."""
+        return reply(await node.agents.sweep(node.asks))
+
     @api.get(
         "/metrics",
         response_class=PlainTextResponse,

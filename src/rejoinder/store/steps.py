@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Literal
 from uuid import UUID
 
+import asyncpg
+
+from rejoinder.contract.errors import LeaseLostError
 from rejoinder.store.database import Database
 from rejoinder.store.sql import sql
 
 _sql = sql("steps")
+
+#: What ``hold_run_v1`` raises.
+FENCED = "RJ001"
 
 Status = Literal["entered", "asked", "done", "interrupted", "fenced"]
 
@@ -53,6 +60,29 @@ class Steps:
         return bool(
             await self._db.value(_sql.record, identifier, run_id, epoch, "done", round_, questions, outcome)
         )
+
+    async def hold(self, run_id: UUID, epoch: int) -> None:
+        """Raises LeaseLostError unless the run is driven in this epoch."""
+        try:
+            await self._db.execute(_sql.hold, run_id, epoch)
+        except asyncpg.PostgresError as error:
+            if error.sqlstate == FENCED:
+                raise LeaseLostError(
+                    "another worker drives this run now; its checkpoint was not written"
+                ) from None
+            raise
+
+    async def sweepable(self, finished: float, limit: int) -> list[UUID]:
+        """Runs that ended more than ``finished`` seconds ago and still have checkpoints."""
+        return [row[0] for row in await self._db.rows(_sql.sweepable, timedelta(seconds=finished), limit)]
+
+    async def swept(self, runs: list[UUID]) -> None:
+        """The checkpoints of these runs are gone; their steps go too."""
+        await self._db.execute(_sql.swept, runs)
+
+    async def stranded(self, waiting: float, limit: int) -> list[UUID]:
+        """Open questions of runs that wait longer than ``waiting`` seconds, which is how long checkpoints are kept."""
+        return [row[0] for row in await self._db.rows(_sql.stranded, timedelta(seconds=waiting), limit)]
 
     async def standing(self, run_id: UUID) -> tuple[UUID | None, int]:
         """The run's park that is not sealed yet, if any, and how many questions it has asked so far."""

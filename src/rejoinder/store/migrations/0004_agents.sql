@@ -1,7 +1,9 @@
 -- Agents: runs that go on from checkpoints, and the steps of a run that are done once whoever carries it on.
 
 -- A checkpointed run is entered again where it was: what it asks stays open when its worker dies, and it finds it again.
-ALTER TABLE rejoinder.run ADD COLUMN checkpointed boolean NOT NULL DEFAULT false;
+-- swept_at: its checkpoints are gone.
+ALTER TABLE rejoinder.run ADD COLUMN checkpointed boolean NOT NULL DEFAULT false, ADD COLUMN swept_at timestamptz;
+CREATE INDEX run_unswept ON rejoinder.run (finished_at) WHERE checkpointed AND swept_at IS NULL;
 
 -- One step of a run, such as one call of a tool by an agent. Its id follows from the run and the call, so that code
 -- that is played again finds it. round counts how often it has asked; entered: its code has begun and not ended.

@@ -10,3 +10,6 @@ SELECT pg_try_advisory_lock(7355608, 4) AS locked;
 
 -- name: unlock
 SELECT pg_advisory_unlock(7355608, 4);
+
+-- name: make_schema
+CREATE SCHEMA IF NOT EXISTS rejoinder_checkpoints;

@@ -1,6 +1,9 @@
 -- name: enter
 SELECT status, starts, round, question_ids, outcome FROM rejoinder.enter_step_v1($1, $2, $3, $4, $5, $6);
 
+-- name: hold
+SELECT rejoinder.hold_run_v1($1, $2);
+
 -- name: record
 SELECT rejoinder.record_step_v1($1, $2, $3, $4, $5, $6, $7);
 
@@ -9,3 +12,21 @@ SELECT rejoinder.record_step_v1($1, $2, $3, $4, $5, $6, $7);
 SELECT (SELECT p.id FROM rejoinder.park p
          WHERE p.run_id = $1 AND p.sealed_at IS NULL AND p.killed_at IS NULL ORDER BY p.round DESC LIMIT 1) AS park_id,
        (SELECT count(*) FROM rejoinder.question q WHERE q.run_id = $1) AS asked;
+
+-- name: sweepable
+-- Ended runs whose checkpoints nobody needs any more. A held one may be sent on from its own.
+SELECT id FROM rejoinder.run
+ WHERE checkpointed AND swept_at IS NULL AND finished_at < rejoinder.clock() - $1::interval AND NOT held
+ ORDER BY finished_at LIMIT $2;
+
+-- name: swept
+WITH gone AS (DELETE FROM rejoinder.step WHERE run_id = ANY ($1))
+UPDATE rejoinder.run SET swept_at = rejoinder.clock() WHERE id = ANY ($1);
+
+-- name: stranded
+-- Open questions of runs that wait longer than their checkpoints are kept. Deadlines are refused so that there are
+-- none; there are where the retention was shortened meanwhile.
+SELECT q.id FROM rejoinder.question q JOIN rejoinder.run r ON r.id = q.run_id
+ WHERE r.checkpointed AND r.state = 'parked' AND r.entered_at < rejoinder.clock() - $1::interval
+   AND q.state = 'pending' AND q.park_id IS NOT NULL
+ ORDER BY r.entered_at LIMIT $2;

@@ -1,0 +1,133 @@
+"""Parked agents while workers are killed and paused and Postgres is killed: every step and every resumption counts once.
+
+``REJOINDER_TEST_LONG=1`` plays it with two thousand runs and many more deaths.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TypeVar
+from uuid import UUID
+
+import pytest
+
+from rejoinder.contract.errors import InteractionClosedError, NotReadyError, RunCapacityError
+from rejoinder.contract.identity import Identity
+from rejoinder.node import Node
+from tests.chaos.conftest import Chaos
+from tests.integration.core.support import assert_sound
+from tests.live.rig.model import prompt, say
+from tests.live.rig.model import tool as call
+from tests.support import assert_eventually
+
+LONG = bool(os.environ.get("REJOINDER_TEST_LONG"))
+RUNS = 2000 if LONG else 40
+DEATHS = 40 if LONG else 3
+WITHIN = 1800.0 if LONG else 90.0
+T = TypeVar("T")
+ANN = Identity(name="ann", grants=frozenset(("read", "write")))
+
+pytestmark = pytest.mark.timeout(3600 if LONG else 150)
+
+
+async def begin(node: Node, what: str) -> UUID:
+    said = prompt(say(tools=[call("pay", what=what), call("look", what=what)]), say(f"{what} is done."))
+    return await persistently(lambda: node.run_service.start_background("helper", {"message": said}, by=ANN))
+
+
+async def persistently(act: Callable[[], Awaitable[T]]) -> T:
+    """What somebody outside does while the database is away or the workers are busy."""
+    while True:
+        try:
+            return await act()
+        except (NotReadyError, RunCapacityError):
+            await asyncio.sleep(0.1)
+
+
+async def counts(node: Node) -> Counter[str]:
+    rows = await persistently(
+        lambda: node.database.rows("SELECT state, count(*) FROM rejoinder.run GROUP BY state")
+    )
+    return Counter({row[0]: row[1] for row in rows})
+
+
+async def answer_what_is_asked(node: Node) -> None:
+    """Answer whatever a parked run waits for, again and again, as people do."""
+    while True:
+        rows = await persistently(
+            lambda: node.database.rows(
+                "SELECT q.id, q.question FROM rejoinder.question q JOIN rejoinder.run r ON r.id = q.run_id "
+                "WHERE q.state = 'pending' AND r.state = 'parked' ORDER BY q.created_at LIMIT 50"
+            )
+        )
+        for row in rows:
+            try:
+                await persistently(partial(node.asks.answer, row["id"], row["question"], by=ANN, via="test"))
+            except InteractionClosedError:
+                pass
+        await asyncio.sleep(0.05)
+
+
+async def test_every_step_and_every_resumption_counts_once(chaos: tuple[Chaos, Node]) -> None:
+    fleet, node = chaos
+    for _ in range(2):
+        fleet.add_worker()
+    # None of a model is asked here, so starting them is quick; the first half is parked before people come.
+    started = [await begin(node, f"w{n}") for n in range(RUNS)]
+    await assert_eventually(lambda: reached(node, "parked", RUNS // 4), "too few are parked", WITHIN)
+    people = asyncio.create_task(answer_what_is_asked(node))
+    try:
+        deaths = (fleet.kill_a_worker, fleet.kill_postgres, fleet.kill_a_worker, fleet.pause_a_worker)
+        done = 0
+        for number in range(DEATHS):
+            await deaths[number % len(deaths)]()
+            # The next one comes when something has got on, wherever that was.
+            done += max(1, RUNS // (4 * DEATHS))
+            await assert_eventually(partial(settled, node, done), "nothing gets on", WITHIN)
+        await assert_eventually(lambda: settled(node, RUNS), "some runs did not end", WITHIN)
+        held = await judge(node, started, again=set())
+        for run_id in held:
+            await node.run_service.retry(run_id, by=ANN)
+        await assert_eventually(lambda: reached(node, "succeeded", RUNS), "some runs did not end", WITHIN)
+        await judge(node, started, again=held)
+    finally:
+        people.cancel()
+        await asyncio.gather(people, return_exceptions=True)
+    await assert_sound(fleet.url)
+
+
+async def reached(node: Node, state: str, count: int) -> bool:
+    return (await counts(node))[state] >= count
+
+
+async def settled(node: Node, count: int) -> bool:
+    found = await counts(node)
+    return found["succeeded"] + found["failed"] >= count
+
+
+async def judge(node: Node, started: list[UUID], *, again: set[UUID]) -> set[UUID]:
+    """What every run has come to. Returns those that are held: their worker died inside code that may not run twice."""
+    effects: dict[UUID, Counter[str]] = {one: Counter() for one in started}
+    for row in await node.database.rows("SELECT run_id, name, count(*) FROM effect GROUP BY 1, 2"):
+        effects[row[0]][row[1]] = row[2]
+    held = set()
+    for row in await node.database.rows("SELECT id, state, held, result, error FROM rejoinder.run"):
+        had, most = effects[row["id"]], 2 if row["id"] in again else 1
+        assert had["charge"] <= most, (row["id"], had)
+        assert had["ship"] <= most, (row["id"], had)
+        if row["state"] == "succeeded":
+            assert min(had["charge"], had["ship"], had["look"]) >= 1, (dict(row), had)
+            assert row["result"].endswith(" is done."), dict(row)
+            continue
+        assert row["held"], dict(row)
+        assert row["error"]["code"] == "run-interrupted", row["error"]
+        held.add(row["id"])
+    done = await node.database.rows(
+        "SELECT run_id, count(*) FROM rejoinder.step WHERE state = 'done' GROUP BY run_id HAVING count(*) <> 2"
+    )
+    assert {row[0] for row in done} <= held
+    return held
