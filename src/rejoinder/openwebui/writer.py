@@ -68,6 +68,7 @@ class Writer:
         self._hook = hook
         self._over = False
         self._running = False
+        self._entered = False
         self._begun = False
 
     async def begin(self) -> None:
@@ -105,14 +106,28 @@ class Writer:
             asyncio.get_running_loop().create_task(self._finish_safely())
 
     async def _start(self) -> None:
-        self._running = True
+        self._running, self._entered = True, False
         place = self.place
-        await self._host.start_task(place.chat_id, self.task_id, self._run())
+        task = await self._host.start_task(place.chat_id, self.task_id, self._run())
+        task.add_done_callback(self._left_out)
         self._begun = True
         if self._emit is not None:
             await self._emit({"type": "chat:active", "data": {"active": True}})
 
+    def _left_out(self, task: asyncio.Task[None]) -> None:
+        # Cancelled before its first step, a task runs nothing at all of what it should have done.
+        if task.cancelled() and not self._entered and not self._over:
+            self._rest()
+
+    def _rest(self) -> None:
+        self._running = False
+        if self._final is None:
+            self._on_stopped(self)
+        else:
+            self.end(self._final)
+
     async def _run(self) -> None:
+        self._entered = True
         try:
             while True:
                 await self._tell()
@@ -122,8 +137,7 @@ class Writer:
                 self._wake.clear()
         except asyncio.CancelledError:
             if not self._over:
-                self._running = False
-                self._on_stopped(self)
+                self._rest()
             raise
         except Exception:
             # The pages lose the stream; the finished message still comes.

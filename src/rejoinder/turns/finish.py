@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,6 +21,8 @@ from rejoinder.turns.sentinels import may_become_sentinel
 from rejoinder.turns.shortened import mended
 from rejoinder.turns.transcript import Row, files_of, is_closed, items_of, says_only_the_end
 from rejoinder.turns.usage import Usage, usage_of
+
+_MADE_UP = re.compile(r"call_(r\d+_)?\d{1,4}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,12 +160,11 @@ def _with_closing(live: list[Item], told: list[Item], *, trusted: bool) -> list[
 
 def _same(one: Item, other: Item) -> bool:
     if isinstance(one, Card) or isinstance(other, Card):
-        return isinstance(one, Card) and isinstance(other, Card) and _call(one) == _call(other)
+        if not isinstance(one, Card) or not isinstance(other, Card) or one.name != other.name:
+            return False
+        # A call that was told without an id has one of our making.
+        return one.call_id == other.call_id or _MADE_UP.fullmatch(other.call_id) is not None
     return type(one) is type(other) and _squeezed(one.text) == _squeezed(other.text)
-
-
-def _call(card: Card) -> tuple[str, str]:
-    return card.call_id, card.name
 
 
 def _with_tail(told: list[Item], live: list[Item]) -> list[Item]:
