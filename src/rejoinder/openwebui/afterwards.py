@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, TypeVar
 
 from rejoinder.openclaw.artifacts import Artifact, Content, NoFile, fetch, list_artifacts, workspace_file
 from rejoinder.openclaw.client import GatewayClient
@@ -34,6 +34,7 @@ MOST_FILES = 20
 #: How long the Gateway's word that a run is settled is waited for (some runs have none), and the facts about it.
 SETTLED_SECONDS, FACTS_SECONDS = 10.0, 5.0
 _KEPT = 500
+T = TypeVar("T")
 _DRAWN = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"))
 
 
@@ -158,8 +159,8 @@ class Afterwards:
 
     async def _facts(self, chat: ChatKey, message_id: str, ended: _Ended) -> None:
         standing, limits = await asyncio.gather(
-            asyncio.wait_for(read_standing(self._client, ended.key), FACTS_SECONDS),
-            asyncio.wait_for(read_limits(self._client), FACTS_SECONDS),
+            _soon(partial(read_standing, self._client, ended.key)),
+            _soon(partial(read_limits, self._client)),
             return_exceptions=True,
         )
         told = facts.lines(standing if isinstance(standing, Standing) else None, _limits(limits), time.time())
@@ -220,6 +221,12 @@ def _files_told(whole: list[Any], new: list[dict[str, Any]]) -> Iterable[Mapping
 
 def _lines_told(whole: list[Any], new: list[dict[str, Any]]) -> Iterable[Mapping[str, Any]]:
     return [{"type": "status", "data": one} for one in new]
+
+
+async def _soon(call: Callable[[], Awaitable[T]]) -> T:
+    # Called here and not before: a task that is cancelled before its first step would leave it uncalled.
+    async with asyncio.timeout(FACTS_SECONDS):
+        return await call()
 
 
 def _limits(found: list[Limit] | BaseException) -> list[Limit]:
