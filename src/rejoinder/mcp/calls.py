@@ -329,9 +329,22 @@ class Calls:
             if waking is not None:
                 waking.cancel()
 
-    async def open_questions(self, run_id: UUID) -> list[Question]:
+    async def asks(self, run_id: UUID, *, by: Identity) -> Ended | None:
+        """What a parked run asks its caller; None where it asks nothing. Raises as ``RunService.get``."""
         try:
-            return [q for q in await self._node.questions.of_run(run_id) if q.state == "pending"]
+            standing = await self._node.visits.look(run_id, by=by)
+        except NotReadyError:
+            return None
+        if not standing.questions:
+            return None
+        return Ended(run_id, "asks", {"run_id": str(run_id), "asks": standing.asks()})
+
+    async def open_questions(self, run_id: UUID) -> list[Question]:
+        """What people are asked, also those that a run asks which this one called."""
+        try:
+            chain = await self._node.nested.chain(run_id)
+            questions = [q for one in chain.runs for q in await self._node.questions.of_run(one)]
+            return [q for q in questions if q.state == "pending" and q.to_kind == "user"]
         except NotReadyError:
             # The call itself waits the database's absence out.
             return []

@@ -146,6 +146,8 @@ class Manners:
         if isinstance(end, Ended):
             await self._calls.tell_end(call, end)
             return complete(end, call.lost_run)
+        if (asks := await self._calls.asks(call.run_id, by=by)) is not None:
+            return complete(asks, call.lost_run)
         return pending(
             call.run_id, call.tool, await self._calls.open_questions(call.run_id), checkable=self._checkable
         )

@@ -166,7 +166,9 @@ class Edge:
         await self._needs(by, "read", "read runs")
         run_id, seconds = self._check_arguments(arguments)
         tell = self._teller(ctx, run_id)
-        ended = await self._calls.check(run_id, seconds, tell, self._progress, by=by)
+        ended = await self._calls.asks(run_id, by=by)
+        ended = ended or await self._calls.check(run_id, seconds, tell, self._progress, by=by)
+        ended = ended or await self._calls.asks(run_id, by=by)
         if ended is not None:
             return complete(ended)
         return pending(run_id, None, await self._calls.open_questions(run_id), checkable=True)

@@ -60,6 +60,14 @@ def complete(ended: Ended, lost_run: UUID | None = None) -> CallToolResult:
                 f"itself then. {CHECK_RUN} with run_id {ended.run_id} gives its result."
             ),
         ]
+    elif ended.kind == "asks":
+        content = [
+            _text(_json(ended.value["asks"])),
+            _text(
+                "This asks you, the caller, and not a person; the run is parked until you answer. Call resume_parked with "
+                f"each interaction_id and the answer as payload, then {CHECK_RUN} with run_id {ended.run_id}."
+            ),
+        ]
     else:
         content = [_text(ended.value if isinstance(ended.value, str) else _json(ended.value))]
     if lost_run is not None:
