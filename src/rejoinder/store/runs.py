@@ -44,6 +44,7 @@ class Run:
     created_at: datetime
     entered_at: datetime | None
     finished_at: datetime | None
+    parent_run_id: UUID | None
 
     def as_json(self, *, bodies: bool = True) -> dict[str, Any]:
         """What ``GET /api/tool-runs/{id}`` answers; ``bodies=False`` leaves arguments, result and error out."""

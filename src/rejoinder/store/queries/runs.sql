@@ -1,6 +1,6 @@
 -- name: columns
 id, tool, arguments, door, state, phase, identity, key_id, owner_process, epoch, starts, idempotent, held, result,
-error, trace, created_at, entered_at, finished_at
+error, trace, created_at, entered_at, finished_at, parent_run_id
 
 -- name: by_id
 SELECT {columns} FROM rejoinder.run WHERE id = $1;
