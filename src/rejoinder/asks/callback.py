@@ -75,15 +75,17 @@ class Reply:
     params: dict[str, str] | None = None
     quoted: str | None = None
     """The id of the message that the answering one quoted."""
+    message_id: str | None = None
+    """The id of the answering message. It is kept with the question; the asker is not told."""
 
     def as_json(self) -> dict[str, Any] | None:
-        if self.params is None and self.quoted is None:
+        if self.params is None and self.quoted is None and self.message_id is None:
             return None
         # What was quoted is no question's own message: those are looked up by the channel that sent them.
         quoted = (
             None if self.quoted is None else {"message_id": self.quoted, "status": "not_found", "text": None}
         )
-        return {"reply_to": quoted, "params": self.params}
+        return {"reply_to": quoted, "params": self.params, "message_id": self.message_id}
 
 
 class Callbacks:

@@ -6,15 +6,13 @@ agrees, and only then what has become of its question.
 
 from __future__ import annotations
 
-import re
 from contextlib import AbstractContextManager
 from typing import Any, cast
-from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from rejoinder.asks.callback import Callbacks, Proven, Reply, Standing, TicketGoneError
+from rejoinder.asks.callback import Callbacks, Proven, Standing, TicketGoneError
 from rejoinder.asks.tickets import PATH
 from rejoinder.contract.errors import (
     AnswerMismatchError,
@@ -25,10 +23,10 @@ from rejoinder.contract.errors import (
     TooLargeError,
 )
 from rejoinder.contract.questions import Question
-from rejoinder.contract.text import unstorable_text
 from rejoinder.contract.verifiers import VerificationFailedError
-from rejoinder.doors.admission import Door, needs
-from rejoinder.doors.bodies import parse_json, read_body, to_bytes
+from rejoinder.doors.admission import Door, needs, route_template
+from rejoinder.doors.bodies import read_body, to_bytes
+from rejoinder.doors.callback_bodies import channel_value, outside_value, pairs_of, query_map
 from rejoinder.doors.openapi import REASONS
 from rejoinder.doors.schemas import gives
 from rejoinder.language.spoken import later, speaking
@@ -45,13 +43,7 @@ log = get_logger("callback")
 #: Requests of one client in a minute, and in ten seconds.
 BUDGET = (60, 10)
 FORM = "application/x-www-form-urlencoded"
-MOST_PAIRS = 5_100
-KEYS = frozenset(("answer", "params", "medium_message_id", "reply_to_medium_message_id"))
-MOST_PARAMS, MAX_PARAM, MAX_PARAMS, MAX_MEDIUM_ID = 16, 512, 2_048, 512
-_PARAM = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 _AWAY = "The service is away for a moment. Load this page again."
-
-Pairs = list[tuple[str, str]]
 
 
 def router(node: Node) -> APIRouter:
@@ -149,7 +141,14 @@ class _CallbackDoor:
         except VerificationFailedError as error:
             # Nothing here says which ticket it was, nor that there was one.
             metrics.callbacks.labels("unverified").inc()
-            log.warning("refused", route=PATH, status=401, reason=error.code)
+            log.warning(
+                "refused",
+                method="POST",
+                route=route_template(request.scope),
+                status=401,
+                reason=error.code,
+                request_id=request.scope.get("rejoinder.request_id"),
+            )
             return _problem(error, 401)
         except VerificationError as error:
             metrics.callbacks.labels("unverifiable").inc()
@@ -181,11 +180,11 @@ class _CallbackDoor:
         if standing.answered:
             return _said("already_answered"), "already_answered"
         if question.answer_format == "external":
-            value, reply = _outside_value(raw, query, proven), None
+            value, reply = outside_value(raw, query, proven), None
             status = await self._callbacks.answer(proven, standing, value)
         else:
             try:
-                value, reply = _channel_value(question, raw)
+                value, reply = channel_value(question, raw)
                 status = await self._callbacks.answer(proven, standing, value, reply)
             except (AnswerMismatchError, BadInputError) as error:
                 return _problem(error, 400, retry_in_place=True), "refused"
@@ -199,7 +198,7 @@ class _CallbackDoor:
         """What a person sent with the page's own form; they are answered with a page, whatever comes of it."""
         question = standing.question
         try:
-            pairs = _pairs(raw, "body")
+            pairs = pairs_of(raw, "body")
             if question.answer_format in ("text", "select"):
                 return pages.asked(standing, status=400), "refused"
             if pages.takes_a_form(question):
@@ -212,7 +211,7 @@ class _CallbackDoor:
                 # The page's own buttons say which; a form with nothing in it is a plain yes.
                 value = dict(pairs).get("answer", "true") == "true"
             else:
-                value = _query_map(query)
+                value = query_map(query)
             await self._callbacks.answer(proven, standing, value)
         except AnswerMismatchError as error:
             if pages.takes_a_form(question):
@@ -250,80 +249,6 @@ def _by_page(request: Request, raw: bytes) -> bool:
     """Whether a person pressed a button of our page, and is to be answered with one."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     return kind == FORM and "=".join(pages.MARKER).encode() in raw.split(b"&")
-
-
-def _outside_value(raw: bytes, query: bytes, proven: Proven) -> dict[str, Any]:
-    """What an outside system sent: its body word for word, or without one the query."""
-    if raw:
-        value = parse_json(raw)
-        if not isinstance(value, dict):
-            raise BadInputError("the body must be a JSON object", field="body")
-        return value
-    if proven.post_only:
-        raise BadInputError("verified callback requires a signed request body", field="body")
-    return _query_map(query)
-
-
-def _query_map(query: bytes) -> dict[str, Any]:
-    """The query's parameters; one that comes several times is a list."""
-    found: dict[str, list[str]] = {}
-    for name, value in _pairs(query, "query"):
-        found.setdefault(name, []).append(value)
-    return {name: values[0] if len(values) == 1 else values for name, values in found.items()}
-
-
-def _pairs(text: bytes, field: str) -> Pairs:
-    try:
-        return parse_qsl(
-            text.decode("ascii"), keep_blank_values=True, max_num_fields=MOST_PAIRS, errors="strict"
-        )
-    except ValueError:
-        raise BadInputError(f"the {field} cannot be read", field=field) from None
-
-
-def _channel_value(question: Question, raw: bytes) -> tuple[Any, Reply]:
-    """What a channel forwards: the answer, and what it tells beside it."""
-    if not raw:
-        if question.answer_format == "confirm":
-            return True, Reply()
-        raise BadInputError("body must contain 'answer'", field="answer")
-    body = parse_json(raw)
-    if not isinstance(body, dict):
-        raise BadInputError("the body must be a JSON object", field="body")
-    if "answer" not in body:
-        raise BadInputError("body must contain 'answer'", field="answer")
-    if set(body) - KEYS:
-        raise BadInputError(f"the body takes {', '.join(sorted(KEYS))}, and no other key", field="body")
-    _medium_id(body, "medium_message_id")
-    return body["answer"], Reply(_params(body.get("params")), _medium_id(body, "reply_to_medium_message_id"))
-
-
-def _params(value: object) -> dict[str, str] | None:
-    if value is None:
-        return None
-    if not isinstance(value, dict) or len(value) > MOST_PARAMS:
-        raise BadInputError(f"params must be an object of at most {MOST_PARAMS} texts", field="params")
-    for name, text in value.items():
-        if not _PARAM.fullmatch(name):
-            raise BadInputError(
-                "a name in params has 1 to 64 letters, digits, _ and -, and nothing else", field="params"
-            )
-        if not isinstance(text, str) or len(text) > MAX_PARAM or unstorable_text(text):
-            raise BadInputError(
-                f"params.{name} must be text of at most {MAX_PARAM} characters", field="params"
-            )
-    if len(to_bytes(value)) > MAX_PARAMS:
-        raise BadInputError(f"params is over {MAX_PARAMS} bytes of JSON", field="params")
-    return cast("dict[str, str]", value) or None
-
-
-def _medium_id(body: dict[str, Any], key: str) -> str | None:
-    value = body.get(key)
-    if value is None:
-        return None
-    if not isinstance(value, str) or not 0 < len(value) <= MAX_MEDIUM_ID or unstorable_text(value):
-        raise BadInputError(f"{key} must be text of 1 to {MAX_MEDIUM_ID} characters", field=key)
-    return value
 
 
 def _headers(request: Request) -> dict[str, str]:

@@ -308,6 +308,10 @@ async def test_what_a_channel_tells_beside_the_answer_reaches_the_asker(database
         body = {"answer": True, "params": params, "medium_message_id": "7", "reply_to_medium_message_id": "6"}
         async with e.anonymous() as client:
             assert (await client.post(path, json=body)).status_code == 200
+        kept = await e.node.database.value(
+            "SELECT reply FROM rejoinder.question WHERE id::text = $1", question.id
+        )
+        assert kept["message_id"] == "7"
         assert await result(question) == {
             "answer": True,
             "reply_to": {"message_id": "6", "status": "not_found", "text": None},
