@@ -13,6 +13,8 @@ def unstorable(value: Any) -> str | None:
 
     Walks without recursion, so that a value nested thousands deep is refused instead of overflowing the stack.
     """
+    if type(value) is dict and _is_plain(value):
+        return None
     stack: list[tuple[Any, int]] = [(value, 0)]
     while stack:
         item, depth = stack.pop()
@@ -41,6 +43,27 @@ def unstorable(value: Any) -> str | None:
         else:
             return "it holds a value that is not JSON"
     return None
+
+
+def _is_plain(value: dict[Any, Any]) -> bool:
+    """The quick answer for what most answers are: named ASCII texts, yes or no, small whole numbers, lists of texts."""
+    for key, item in value.items():
+        if type(key) is not str or not key.isascii() or "\x00" in key:
+            return False
+        kind = type(item)
+        if kind is str:
+            if not item.isascii() or "\x00" in item:
+                return False
+        elif kind is list:
+            for one in item:
+                if type(one) is not str or not one.isascii() or "\x00" in one:
+                    return False
+        elif kind is int:
+            if not -(10**18) < item < 10**18:
+                return False
+        elif kind is not bool and item is not None:
+            return False
+    return True
 
 
 def unstorable_text(text: str) -> str | None:

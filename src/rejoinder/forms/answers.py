@@ -100,17 +100,19 @@ def examined(
         raise AnswerMismatchError(
             f"answer does not match schema: the schema cannot be processed, at {fault.pointer}"
         ) from fault
-    kept = ready.rules.settled(value) if isinstance(value, dict) else value
-    found = _faults(ready, value, kept)
+    kept, hidden = value, set[str]()
+    if isinstance(value, dict):
+        hidden = ready.rules.hidden(value)
+        kept = ready.rules.settled(value, hidden)
+    found = _faults(ready, kept, hidden)
     if unread:
-        hidden = ready.rules.hidden(value) if isinstance(value, dict) else ()
         found |= {path: fault for path, fault in unread.items() if not path or path[0] not in hidden}
     if not found:
         return kept, {}
     return kept, {path: _told(path, fault, payload) for path, fault in in_order(schema, found).items()}
 
 
-def _faults(ready: Compiled, sent: Any, kept: Any) -> dict[Path, Fault]:
+def _faults(ready: Compiled, kept: Any, hidden: set[str]) -> dict[Path, Fault]:
     nodes = _measure(kept, ready)
     if nodes is None:
         return {(): Fault(words.too_deep())}
@@ -119,8 +121,8 @@ def _faults(ready: Compiled, sent: Any, kept: Any) -> dict[Path, Fault]:
         if (nodes or _measure_nodes(kept)) * ready.visits > MAX_LOOKS:
             return {(): Fault(words.other())}
         found = faults(ready.validator.iter_errors(kept), kept) or {(): Fault(words.other())}
-    if ready.rules.judges and isinstance(kept, dict):
-        for path, fault in ready.rules.faults(sent, kept):
+    if isinstance(kept, dict):
+        for path, fault in ready.rules.faults(kept, hidden):
             found.setdefault(path, fault)
     return found
 

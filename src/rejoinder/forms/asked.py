@@ -77,7 +77,7 @@ def _check_values(schema: dict[str, Any], values: dict[str, Any]) -> None:
             raise _refuse(f"data.values.{name}", "the form has no such field")
     ready = compiled(schema)
     found = faults(ready.validator.iter_errors(values), values)
-    found = {**dict(ready.rules.faults(values, values)), **found}
+    found = {**dict(ready.rules.faults(values, set())), **found}
     for path, fault in found.items():
         if path and path[0] in values:
             raise _refuse(f"data.values.{dotted(path)}", fault.sentence)

@@ -7,13 +7,13 @@ from datetime import date
 
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _TIME = re.compile(r"(?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d)?", re.ASCII)
 
 
 def day_of(text: object) -> date | None:
     """The day that ``YYYY-MM-DD`` names, or None."""
-    if not isinstance(text, str) or not _DAY.fullmatch(text):
+    # The standard library takes other spellings too, such as 20300131: those have no two hyphens there.
+    if not isinstance(text, str) or len(text) != 10 or text[4] != "-" or text[7] != "-" or not text.isascii():
         return None
     try:
         return date.fromisoformat(text)

@@ -23,6 +23,8 @@ from rejoinder.forms.walk import References, SchemaFault
 
 #: Compiled patterns and their lazily built tables, each at most.
 PATTERN_BYTES = 1 << 19
+#: Bytes of a schema that is its own key in a cache.
+SHORT = 4_096
 #: What the cache holds, counted in schemas and in patterns.
 CACHE_WEIGHT = 512
 
@@ -77,7 +79,7 @@ def compile_schema(schema: dict[str, Any]) -> Compiled:
 
 def compiled(schema: dict[str, Any]) -> Compiled:
     """The same, from the cache where this schema was seen lately."""
-    key = digest(schema)
+    key = key_of(schema)
     entry = _cache.get(key)
     if entry is None:
         entry = compile_schema(schema)
@@ -85,13 +87,14 @@ def compiled(schema: dict[str, Any]) -> Compiled:
     return entry
 
 
-def digest(schema: dict[str, Any]) -> bytes:
+def key_of(schema: dict[str, Any]) -> bytes:
     """The same for the same JSON text."""
     try:
         text = orjson.dumps(schema)
     except TypeError:  # an integer beyond 64 bits
         text = json.dumps(schema, ensure_ascii=False).encode()
-    return blake2b(text, digest_size=16).digest()
+    # Short ones are kept whole: a look-up of the text itself takes less than making its digest.
+    return text if len(text) <= SHORT else blake2b(text, digest_size=16).digest()
 
 
 _cache: Cache[Compiled] = Cache(CACHE_WEIGHT)

@@ -7,7 +7,7 @@ from typing import Any
 
 from rejoinder.forms import paths
 from rejoinder.forms.cache import Cache
-from rejoinder.forms.engine import digest
+from rejoinder.forms.engine import key_of
 from rejoinder.forms.field import MISSING, Field, Option
 from rejoinder.forms.shape import Recursive, Shapes, Trail, fixed, is_null, is_object, text
 
@@ -53,7 +53,7 @@ def field_tree(schema: dict[str, Any]) -> list[Field]:
 
 def root_field(schema: dict[str, Any]) -> Field:
     """The whole answer as one field: a ``group``, or ``json``."""
-    key = digest(schema)
+    key = key_of(schema)
     found = _cache.get(key)
     if found is None:
         found = _Builder(schema).root(schema)

@@ -39,7 +39,7 @@ def rules_of(schema: dict[str, Any], places: dict[Path, Any]) -> Rules:
     return Rules(
         conditions=conditions,
         required=tuple(name for name in required if name in conditions),
-        texts=tuple(name for name, node in fields.items() if _is_plain_text(node)),
+        texts=frozenset(name for name, node in fields.items() if _is_plain_text(node)),
         dates=tuple(reader.limits(name) for name in fields if any(k in fields[name] for k in LIMITS)),
         ranges=reader.ranges(),
     )
@@ -110,7 +110,8 @@ class _Reader:
             raise SchemaFault((*place, test), "it must be a list of values that is not empty")
         for value in values:
             self._check_possible(field, value, (*place, test))
-        return Condition(field, cast(Test, test), tuple(values))
+        texts = frozenset(value for value in values if isinstance(value, str))
+        return Condition(field, cast(Test, test), tuple(values), texts)
 
     def _check_possible(self, field: str, value: Any, place: Path) -> None:
         """A value that the other field can never hold would hide this one for ever."""

@@ -7,9 +7,7 @@ were sent.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date
 from typing import Any, Literal
 
 from rejoinder.forms import words
@@ -22,11 +20,13 @@ Test = Literal["equals", "in", "notEmpty"]
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """When a field is shown: ``field`` holds one of ``values``, or anything at all (``notEmpty``)."""
+    """When a field is shown: ``field`` holds one of ``values``, or anything at all (``notEmpty``). ``texts`` are those of
+    the values that are text."""
 
     field: str
     test: Test
     values: tuple[Any, ...] = ()
+    texts: frozenset[str] = frozenset()
 
     def holds(self, answer: dict[str, Any]) -> bool:
         if self.field not in answer:
@@ -34,6 +34,8 @@ class Condition:
         given = answer[self.field]
         if self.test == "notEmpty":
             return given not in ("", None, [], {})
+        if type(given) is str:
+            return given in self.texts
         return any(same(given, value) for value in self.values)
 
 
@@ -47,12 +49,15 @@ class DateLimits:
     days: frozenset[str]
     weekdays: frozenset[int]
 
-    def fault(self, day: date, text: str) -> Fault | None:
+    def fault(self, text: str) -> Fault | None:
+        """For a text that is a date: of any other, the schema's own format tells."""
         if self.earliest is not None and text < self.earliest:
             return Fault(words.on_or_after(self.earliest))
         if self.latest is not None and text > self.latest:
             return Fault(words.on_or_before(self.latest))
-        if text in self.days or day.weekday() in self.weekdays:
+        if text in self.days:
+            return Fault(words.unavailable(), kind="unavailable")
+        if self.weekdays and (day := day_of(text)) is not None and day.weekday() in self.weekdays:
             return Fault(words.unavailable(), kind="unavailable")
         return None
 
@@ -71,10 +76,15 @@ class DateRange:
     start_time_label: str = ""
 
     def fault(self, answer: dict[str, Any]) -> tuple[str, Fault] | None:
-        first, last = day_of(answer.get(self.start)), day_of(answer.get(self.end))
-        if first is None or last is None:
+        begins, ends = answer.get(self.start), answer.get(self.end)
+        if begins is None or ends is None:
             return None
-        days = (last - first).days + 1
+        days = 1
+        if begins != ends:
+            first, last = day_of(begins), day_of(ends)
+            if first is None or last is None:
+                return None
+            days = (last - first).days + 1
         if days < 1:
             return self.end, Fault(words.before_start(self.start_label))
         if (self.least is not None and days < self.least) or (self.most is not None and days > self.most):
@@ -91,10 +101,10 @@ class Rules:
     """The rules of one form, ready to use."""
 
     conditions: dict[str, Condition]
-    #: Texts of the form that are required only while they are shown.
+    #: Fields that are required only while they are shown.
     required: tuple[str, ...]
     #: Fields that hold plain text: an empty one is no answer.
-    texts: tuple[str, ...]
+    texts: frozenset[str]
     dates: tuple[DateLimits, ...]
     ranges: tuple[DateRange, ...]
 
@@ -102,30 +112,29 @@ class Rules:
         """The fields that these values hide."""
         return {name for name, condition in self.conditions.items() if not condition.holds(answer)}
 
-    def settled(self, answer: dict[str, Any]) -> dict[str, Any]:
+    def settled(self, answer: dict[str, Any], hidden: set[str] | None = None) -> dict[str, Any]:
         """The answer without what is hidden and without empty texts; the same object where nothing is left out."""
-        gone = [name for name in self.texts if answer.get(name) == ""]
-        if self.conditions:
-            gone += [name for name in self.hidden(answer) if name in answer]
-        return {name: value for name, value in answer.items() if name not in gone} if gone else answer
+        if hidden is None:
+            hidden = self.hidden(answer)
+        gone = hidden.intersection(answer) if hidden else set[str]()
+        if "" in answer.values():
+            gone.update(name for name, value in answer.items() if value == "" and name in self.texts)
+        if not gone:
+            return answer
+        kept = dict(answer)
+        for name in gone:
+            del kept[name]
+        return kept
 
-    def faults(self, sent: dict[str, Any], settled: dict[str, Any]) -> Iterator[tuple[Path, Fault]]:
-        """What the schema itself does not say: ``sent`` decides what is shown, ``settled`` is judged."""
-        if self.required:
-            hidden = self.hidden(sent)
-            for name in self.required:
-                if name not in hidden and name not in settled:
-                    yield (name,), Fault(words.required(), kind="required")
+    def faults(self, settled: dict[str, Any], hidden: set[str]) -> list[tuple[Path, Fault]]:
+        """What the schema itself does not say of an answer, given the fields that are hidden."""
+        missing = [name for name in self.required if name not in settled and name not in hidden]
+        found: list[tuple[Path, Fault]] = [
+            ((name,), Fault(words.required(), kind="required")) for name in missing
+        ]
         for limits in self.dates:
             text = settled.get(limits.name)
-            day = day_of(text)
-            if day is not None and (fault := limits.fault(day, str(text))) is not None:
-                yield (limits.name,), fault
-        for one in self.ranges:
-            if (found := one.fault(settled)) is not None:
-                yield (found[0],), found[1]
-
-    @property
-    def judges(self) -> bool:
-        """Whether there is anything to look at beside the schema."""
-        return bool(self.required or self.dates or self.ranges)
+            if type(text) is str and (fault := limits.fault(text)) is not None:
+                found.append(((limits.name,), fault))
+        told = [pair for one in self.ranges if (pair := one.fault(settled)) is not None]
+        return found + [((name,), fault) for name, fault in told] if told else found
