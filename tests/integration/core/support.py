@@ -41,6 +41,13 @@ INVARIANTS = {
         SELECT q.id FROM rejoinder.question q
          WHERE (q.state = 'answered' AND NOT q.sensitive AND q.answer IS NULL)
             OR (q.state <> 'answered' AND q.answer IS NOT NULL)""",
+    "a delivery that has counted answered a question": """
+        SELECT d.question_id FROM rejoinder.seen_delivery d
+         WHERE NOT EXISTS (SELECT FROM rejoinder.question q WHERE q.id = d.question_id AND q.state = 'answered')""",
+    "an open external question has a ticket": """
+        SELECT q.id FROM rejoinder.question q
+         WHERE q.state = 'pending' AND q.answer_format = 'external'
+           AND NOT EXISTS (SELECT FROM rejoinder.ticket t WHERE t.question_id = q.id)""",
     "a taken place is an open question's": """
         SELECT s.n FROM rejoinder.slot s
          WHERE s.question_id IS NOT NULL
