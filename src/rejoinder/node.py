@@ -36,7 +36,7 @@ from rejoinder.store.media import Media
 from rejoinder.store.migrate import pending
 from rejoinder.store.nested import Nested
 from rejoinder.store.processes import ThisProcess, bury_dead
-from rejoinder.store.questions import CALLER_SLOT_KIND, Questions
+from rejoinder.store.questions import Questions
 from rejoinder.store.runs import Runs
 from rejoinder.store.sealing import SealingKeys
 from rejoinder.store.signals import Signals
@@ -125,10 +125,6 @@ class Node:
             await self.office.load()
             if self.settings.interactions_max_concurrent is not None:
                 await self.questions.ensure_slots(self.settings.interactions_max_concurrent)
-            if self.settings.interactions_max_concurrent_caller is not None:
-                await self.questions.ensure_slots(
-                    self.settings.interactions_max_concurrent_caller, CALLER_SLOT_KIND
-                )
         except BaseException:
             await self.signals.stop()
             await self.database.close()

@@ -141,7 +141,9 @@ class Driver:
             tool.name,
             tuple(one.interaction_id for one in parked),
         )
-        if not any(one.asks for one in parked) or self.nested is None:
+        # An agent that finds its questions again knows no more what they were.
+        may_ask = isinstance(tool, Agent) or any(one.asks for one in parked)
+        if not may_ask or self.nested is None:
             return RunResult(asker.run_id, "parked", sentinel.as_json(), sentinel.expiry_at)
         # Some may have been answered meanwhile.
         return await self.nested.outcome(asker.run_id, sentinel)

@@ -20,6 +20,7 @@ from rejoinder.contract.errors import (
     AskArgumentError,
     LeaseLostError,
     RunTerminalFailed,
+    SuspensionError,
     ToolArgumentError,
 )
 from rejoinder.contract.identity import Identity
@@ -126,6 +127,9 @@ class NestedCalls:
                 await self._finish(child, "failed", error=stored_error(public))
                 raise public from fault
             if result.parked:
+                if (why := _why_not_above(above)) is not None:
+                    # An agent, which learns only here that it has to wait. The end of this run takes it along.
+                    raise SuspensionError(why)
                 await pause.here("nested.parked")
                 deadline = await self._wait(above, child, identifier, on_failure)
                 return await self._suspended(

@@ -111,6 +111,7 @@ _WIDTH = len(_COLUMNS.split(","))
 class Questions:
     def __init__(self, database: Database) -> None:
         self._db = database
+        self._caller_slots = False
 
     async def record(
         self,
@@ -150,6 +151,10 @@ class Questions:
         )
         query, values = _sql.record, cast(tuple[Any, ...], given)
         if request.to == "caller":
+            if cap is not None and not self._caller_slots:
+                # Made when they are first needed: they are many, and most deployments never need them.
+                await self.ensure_slots(cap, CALLER_SLOT_KIND)
+                self._caller_slots = True
             query, values = _sql.record_caller, (*given, request.payload)
         elif request.ticket is not None:
             query, values = _record_with(len(given) + 1), (*given, request.ticket)

@@ -20,7 +20,7 @@ SELECT kind, host, pid, version, extract(epoch FROM clock_timestamp() - beat_at)
   FROM rejoinder.process WHERE ended_at IS NULL ORDER BY started_at;
 
 -- name: slots
-SELECT count(*) AS known, count(question_id) AS used FROM rejoinder.slot;
+SELECT count(*) AS known, count(question_id) AS used FROM rejoinder.slot WHERE kind = 'user';
 
 -- name: counts
 SELECT (SELECT count(*) FROM rejoinder.run WHERE held) AS held,
