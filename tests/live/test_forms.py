@@ -7,11 +7,15 @@ from typing import Any
 import pytest
 from playwright.async_api import Page, Request, expect
 
+from rejoinder.contract.identity import Identity
 from rejoinder.forms.shape import same
 from tests.cases.forms import TYPED
 from tests.live.conftest import Visit
-from tests.live.demo import Live
+from tests.live.demo import Live, picture
 from tests.live.filling import field_of, fill, is_last, press
+
+BOB = Identity(name="bob", grants=frozenset(("read", "write")))
+PICTURE = picture()
 
 
 @pytest.mark.timeout(300)
@@ -126,3 +130,109 @@ async def test_a_draft_of_every_page_is_kept(live: Live, visit: Visit) -> None:
     await press(page)
     await press(page)
     assert await live.result() == {"a": "first", "b": "second"}
+
+
+#: What an agent may put into every text that a person is shown.
+MARKUP = [
+    "<script>document.title='owned'</script>",
+    "<img src=x onerror=\"document.title='owned'\">",
+    "</textarea></option></select><svg onload=document.title='owned'>",
+    "\"><input autofocus onfocus=document.title='owned'>",
+    "' onmouseover='document.title=1' style='position:fixed;inset:0'",
+    "<style>*{display:none}</style><link rel=stylesheet href=https://evil.example/x.css>",
+    "<iframe srcdoc='<script>parent.document.title=1</script>'></iframe><base href=https://evil.example/>",
+    "javascript:document.title='owned'",
+    "{{ 7*7 }}{% raw %}${7*7}",
+    "pay\u202e 0001\u202c \u2066me\u2069 \u200bnow\u00ad\u061c",
+    "bell\x07 esc\x1b[31m back\x08 del\x7f c1\x9b",
+    "]]><!-- --!> &lt;b&gt; &#x3c;script&#x3e;",
+    "<meta http-equiv=refresh content='0;url=https://evil.example/'>",
+]
+
+
+@pytest.mark.timeout(180)
+async def test_nothing_that_is_asked_with_runs_or_hides(live: Live, visit: Visit) -> None:
+    """In the question, its options, a form's texts, its words and its media: text stays text, in a real browser."""
+    ann = await visit(width=768)
+    await ann.page.add_init_script(
+        "addEventListener('securitypolicyviolation', e => console.error('Content Security Policy: ' + e.blockedURI))"
+    )
+    for evil in MARKUP:
+        for given in evil_asks(evil):
+            asked = await live.ask(evil, **given)
+            page = await ann.open(f"/inbox/{asked.id}")
+            assert page.url.startswith(live.url)
+            seen = await page.evaluate(STRANGE)
+            assert seen == [], (evil, given["answer_format"], seen)
+            assert "owned" not in (await page.title()).replace(evil.split("\n")[0][:60], "")
+            text = await page.locator("main").inner_text()
+            for hidden in ("\u202e", "\u2066", "\u200b", "\u00ad", "\u061c", "\x07", "\x1b", "\x9b"):
+                assert hidden not in text
+            await live.node.asks.cancel(asked.id, by=BOB, via="http")
+    assert ann.complaints == []
+    assert ann.foreign == []
+
+
+#: Elements and attributes that no page of ours has.
+STRANGE = """() => [...document.querySelectorAll('script:not([src]), iframe, object, embed, base, style, meta[http-equiv], link[href^=http]')]
+    .map(e => e.outerHTML.slice(0, 80))
+    .concat([...document.querySelectorAll('*')].flatMap(e => [...e.attributes])
+        .filter(a => /^on/.test(a.name) || a.name === 'style' || a.name === 'srcdoc'
+            || /^(href|src|action|formaction)$/.test(a.name) && /^\\s*(javascript|data:text)/i.test(a.value))
+        .map(a => a.name + '=' + a.value.slice(0, 60)))"""
+
+
+def evil_asks(evil: str) -> list[dict[str, Any]]:
+    media = [
+        {"kind": "link", "url": "https://example.com/", "caption": evil},
+        {"kind": "document", "url": "https://example.com/a", "filename": evil[:200], "caption": evil},
+        {"kind": "image", "url": PICTURE, "caption": evil},
+    ]
+    field = {"title": evil, "description": evil}
+    schema = {
+        "type": "object",
+        "title": evil,
+        "required": ["text", evil],
+        "properties": {
+            "text": field | {"type": "string", "maxLength": 20, "default": evil[:20]},
+            "long": field | {"type": "string", "control": "textarea", "default": evil},
+            evil: field | {"type": "string", "enum": [evil, "other"]},
+            "many": field | {"type": "string", "enum": [evil, *"abcdef"], "default": evil},
+            "several": field | {"type": "array", "items": {"type": "string", "enum": [evil, "b"]}},
+            "list": field | {"type": "array", "items": {"type": "string"}},
+            "sure": field | {"type": "boolean"},
+            "shown": field | {"type": "string", "visibleWhen": {"field": evil, "equals": evil}},
+            "group": field | {"type": "object", "properties": {evil: field | {"type": "string"}}},
+            "other": field,
+        },
+    }
+    words = {
+        "form": {
+            "title": evil, "submit": evil, "back": evil, "error_line": evil, "step_progress": evil + "{step}{steps}",
+            "fields": {
+                "text": {"required": evil, "invalid": evil, "length_hint": evil + "{max}"},
+                "many": {"choice_label": evil},
+                "sure": {"true_label": evil, "false_label": evil},
+                "list": {"add_item": evil, "remove_item": evil, "item_label": evil + "{n}", "no_items": evil},
+            },
+        }
+    }  # fmt: skip
+    data = {
+        "values": {"list": [evil.replace("\n", " ")], "text": evil[:20]},
+        "options": {"several": [{"value": evil, "label": evil, "description": evil}]},
+    }
+    rest = [name for name in schema["properties"] if name != "text"]
+    pages = [
+        {"title": evil, "fields": ["text"], "display": [{"kind": "heading", "text": evil}, {"kind": "text", "text": evil}]},
+        {"title": evil, "fields": rest, "button_label": evil},
+    ]  # fmt: skip
+    return [
+        {"answer_format": "text", "options": [evil, "b"], "media": media, "group_id": evil,
+         "wording": {"answer": {"submit": evil, "reply_hint": evil}}},
+        {"answer_format": "confirm", "wording": {"answer": {"confirm": evil, "decline": evil}}},
+        {"answer_format": "select", "options": [evil, "b"],
+         "wording": {"choice": {"label": evil, "group_label": evil, "reply_hint": evil}}},
+        {"answer_format": "select", "options": [evil, *"bcdefghijkl"], "wording": {"choice": {"label": evil}}},
+        {"answer_format": "form", "schema": schema, "wording": words, "data": data},
+        {"answer_format": "form", "schema": schema, "wording": words, "data": data, "pages": pages},
+    ]  # fmt: skip
