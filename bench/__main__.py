@@ -20,7 +20,7 @@ from bench.machine import Bed, scratch
 
 OUT = Path(__file__).with_name("out")
 #: In this order; those named twice are measured once more where a commit waits 5 ms.
-ROWS = ("answering", "parking", "footprint", "million", "deadlines", "faults", "starting", "forms")
+ROWS = ("answering", "parking", "agents", "footprint", "million", "deadlines", "faults", "starting", "forms")
 SLOW = ("answering", "parking")
 
 
