@@ -16,6 +16,7 @@ from rejoinder.forms.engine import compiled
 from rejoinder.forms.field import Field
 from rejoinder.forms.keywords import label_of
 from rejoinder.forms.rules import DateRange, Rules
+from rejoinder.forms.shape import text
 from rejoinder.forms.wording import word
 from rejoinder.language.spoken import t
 
@@ -61,7 +62,7 @@ class Checks:
         if condition.test == "notEmpty":
             return t("Counts only where “{field}” is filled in.", field=label)
         own = labels.get(condition.field, {})
-        values = [own.get(json.dumps(one, ensure_ascii=False)) or _shown(one) for one in condition.values]
+        values = [_shown(own.get(text(one), one)) for one in condition.values]
         return t("Counts only where “{field}” is {values}.", field=label, values=t(" or ").join(values))
 
     def _checks(self, one: Field, name: str) -> Iterator[Check]:
@@ -122,4 +123,4 @@ def _range_checks(one: DateRange, name: str, invalid: str | None) -> Iterator[Ch
 def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return t("Yes") if value else t("No")
-    return f"“{words.shown(value)}”"
+    return t("“{value}”", value=words.shown(value))
