@@ -14,7 +14,7 @@ from tests.integration.agents.support import asking
 from tests.integration.core.support import assert_sound
 from tests.live.rig.model import Model, prompt, say
 from tests.live.rig.model import tool as call
-from tests.support import Process, client, running_processes
+from tests.support import Process, assert_eventually, client, running_processes
 
 MANIFEST = """
 tools:
@@ -130,3 +130,87 @@ def _said() -> str:
         ),
         say("All told."),
     )
+
+
+TOOLS = '''
+from datetime import UTC, datetime, timedelta
+from rejoinder import ask, call_tool, tool
+
+
+@tool
+async def measure():
+    return await ask("How long?", mode="async", expiry_at=datetime.now(UTC) + timedelta(days=2))
+
+
+@measure.continuation
+async def measured(ask_result):
+    return ask_result.answer
+
+
+@tool(idempotent=True)
+async def order():
+    """Order something."""
+    return await call_tool("measure")
+
+
+@order.continuation
+async def ordered(ask_result):
+    return "ordered: " + ask_result.answer
+'''
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize(("place", "calls"), [("nested.parked", 2), ("step.recorded", 1)])
+async def test_a_worker_that_dies_over_a_called_run_leaves_one_chain(
+    database_url: str, model: Model, tmp_path: Path, place: str, calls: int
+) -> None:
+    """Before the wait is recorded the call is made anew and the old one ends; after that it is found again."""
+    (tmp_path / "tools.py").write_text(TOOLS, encoding="utf-8")
+    manifest = tmp_path / "manifest.yaml"
+    manifest.write_text(
+        "tools: [{module: ./tools.py}]\nagents: [{name: helper, tools: [order], model: "
+        '{name: "openai:scripted", base_url_env: SCRIPTED_BASE_URL, api_key_env: SCRIPTED_API_KEY}}]\n',
+        encoding="utf-8",
+    )
+    env = {
+        **SHORT,
+        "SCRIPTED_BASE_URL": model.url,
+        "SCRIPTED_API_KEY": "none",
+        "LANGSMITH_TRACING": "false",
+    }
+    with running_processes(tmp_path) as processes:
+        fleet = Fleet(database_url, processes, manifest, [], None)
+
+        def start(command: str, **more: Any) -> Process:
+            words = ("--manifest", str(manifest))
+            return processes.start(command, *words, database_url=database_url, env=env, **more)
+
+        fleet.servers = [start("serve")]
+        await fleet.servers[0].wait_ready()
+        said = prompt(say(tools=[call("order")]), say("All done."))
+        run_id = await fleet.start_run("helper", message=said)
+        dying = start("worker", pause=f"{place}=kill")
+        await dying.wait_ended(60)
+        start("worker")
+        await fleet.reaches(run_id, "parked")
+
+        async def states() -> list[str]:
+            rows = await fleet.rows("SELECT state FROM rejoinder.run WHERE tool = 'measure' ORDER BY state")
+            return [row["state"] for row in rows]
+
+        wanted = ["cancelled"] * (calls - 1) + ["parked"]
+
+        async def settled() -> bool:
+            return await states() == wanted
+
+        await assert_eventually(settled, f"the called runs are not {wanted}", 40)
+        open_ids = await fleet.rows(
+            "SELECT id::text FROM rejoinder.question WHERE state = 'pending' AND to_kind = 'user'"
+        )
+        assert len(open_ids) == 1
+        await fleet.answer(fleet.servers[0], open_ids[0]["id"], "2 m")
+        ended = await fleet.reaches(run_id, "succeeded", "failed", "lost")
+        assert (ended["state"], ended["result"]) == ("succeeded", '"All done."'), ended["error"]
+        told = [m["content"] for m in model.asked[-1].body["messages"] if m["role"] == "tool"]
+        assert told == ["ordered: 2 m"]
+    await assert_sound(database_url)
