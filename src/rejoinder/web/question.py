@@ -12,7 +12,7 @@ from markupsafe import Markup
 from rejoinder.contract.approvals import APPROVAL
 from rejoinder.contract.media import referred
 from rejoinder.contract.questions import Question
-from rejoinder.forms.wording import word
+from rejoinder.forms.wording import filled, word
 from rejoinder.language.spoken import later, t
 from rejoinder.store.events import Event
 from rejoinder.store.inbox import Filter
@@ -90,6 +90,11 @@ class Pane:
     def say(self, *path: str) -> str | None:
         """The sender's own word, where the question has one."""
         return word((self.question.format_payload or {}).get("wording"), *path)
+
+    def refusal(self, reason: str) -> str:
+        """Why an answer was not taken, in the sender's words where there are any."""
+        own = self.say("answer", "rejected")
+        return reason if own is None else filled(own, reason=reason)
 
 
 def stands_open(question: Question, now: datetime) -> bool:
