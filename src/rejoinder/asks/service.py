@@ -73,8 +73,8 @@ class Asker:
     over: bool = False
     #: Somebody waits for its run at the other end of a connection.
     blocks: bool = False
-    #: Others than its driver wait for what it asks: they are told of each question by the run's id.
-    followed: bool = False
+    #: Others than its driver wait for what it asks: they are told of each question by the id of this run.
+    followed: UUID | None = None
     ordinal: int = 0
     park_id: UUID | None = None
     suspended: list[SuspendedInteraction] = field(default_factory=list)
@@ -283,7 +283,7 @@ class Asks:
         metrics.asked.labels(request.answer_format, request.mode).inc()
         await pause.here("ask.recorded")
         seconds = (recorded.timeout_at - recorded.created_at).total_seconds()
-        followers = [s.run(asker.run_id)] if asker.followed else []
+        followers = [s.run(asker.followed)] if asker.followed is not None else []
         self._signals.tell(s.EVENTS, f"{s.DEADLINE}:{seconds:.3f}", *followers)
         return recorded
 

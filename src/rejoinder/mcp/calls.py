@@ -337,14 +337,12 @@ class Calls:
             return None
         if not standing.questions:
             return None
-        return Ended(run_id, "asks", {"run_id": str(run_id), "asks": standing.asks()})
+        return Ended(run_id, "asks", standing.told())
 
     async def open_questions(self, run_id: UUID) -> list[Question]:
         """What people are asked, also those that a run asks which this one called."""
         try:
-            chain = await self._node.nested.chain(run_id)
-            questions = [q for one in chain.runs for q in await self._node.questions.of_run(one)]
-            return [q for q in questions if q.state == "pending" and q.to_kind == "user"]
+            return await self._node.questions.open_below(run_id)
         except NotReadyError:
             # The call itself waits the database's absence out.
             return []

@@ -116,6 +116,9 @@ class Handshake:
         except (ValueError, TypeError, AttributeError):
             return None
         run = await self._node.runs.by_id(question.run_id) if question is not None else None
+        # A run that the call's own run called asks for it.
+        while run is not None and run.parent_run_id is not None:
+            run = await self._node.runs.by_id(run.parent_run_id)
         if question is None or run is None or not by.may("write"):
             return None
         if (run.door, run.identity, run.key_id) != (DOOR, by.name, by.key_id):

@@ -110,6 +110,7 @@ class NestedCalls:
             new_run=None,
             cannot_park=why_not_park(tool) or _why_not_above(above),
             blocks=above.blocks,
+            followed=above.followed,
         )
         with span("rejoinder.run", attributes={"rejoinder.tool": tool.name}):
             await self._start(above, child, arguments, tool)

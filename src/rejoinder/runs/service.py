@@ -118,7 +118,7 @@ class RunService:
                     "trace": stored_context(),
                 },
                 cannot_park=why_not_park(tool),
-                followed=claimed,
+                followed=run_id if claimed else None,
                 blocks=True,
             )
             if isinstance(tool, Agent) and self._conductor is not None and not claimed:

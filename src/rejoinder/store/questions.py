@@ -261,6 +261,10 @@ class Questions:
     async def of_run(self, run_id: UUID) -> list[Question]:
         return [to_question(row) for row in await self._db.rows(_with_columns(_sql.of_run), run_id)]
 
+    async def open_below(self, run_id: UUID) -> list[Question]:
+        """What people are asked by a run and by those that it called, in the order asked."""
+        return [to_question(row) for row in await self._db.rows(_with_columns(_sql.open_below), run_id)]
+
     async def of_park(self, park_id: UUID) -> list[Question]:
         return [to_question(row) for row in await self._db.rows(_with_columns(_sql.of_park), park_id)]
 

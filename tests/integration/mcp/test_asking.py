@@ -10,7 +10,7 @@ import pytest
 from mcp_types import ElicitRequestFormParams, ElicitResult
 from pydantic import BaseModel, Field
 
-from rejoinder import AcceptedElicitation, Context
+from rejoinder import AcceptedElicitation, Context, call_tool
 from rejoinder.runs.ask import ask
 from rejoinder.runs.tools import tool
 from tests.integration.mcp.serving import MODERN, connected, serving
@@ -319,3 +319,21 @@ async def test_several_questions_are_asked_together(database_url: str) -> None:
             allow_input_required=True,
         )
         assert done.structured_content == {"result": ["1", "2"]}  # type: ignore[union-attr]
+
+
+@both
+async def test_the_questions_of_a_called_run_reach_the_client_too(database_url: str, mode: str) -> None:
+    order = Counting()
+
+    @tool
+    async def outer() -> Any:
+        return await call_tool("order", {"what": "tea"})
+
+    person = Person({"answer": True})
+    async with (
+        serving(database_url, order.tool, outer, progress=30) as served,
+        connected(served, mode, elicit=person) as client,
+    ):
+        done = await client.call_tool("outer", {})
+    assert done.structured_content == {"ordered": True, "what": "tea"}
+    assert [p.message for p in person.asked] == ["Order tea?"]

@@ -90,6 +90,17 @@ SELECT {columns} FROM rejoinder.question
 -- name: of_run
 SELECT {columns} FROM rejoinder.question WHERE run_id = $1 ORDER BY ordinal;
 
+-- name: open_below
+-- What people are asked by a run, and by the runs that it has called and that go on, however deep.
+WITH RECURSIVE below AS (
+    SELECT $1::uuid AS id
+    UNION
+    SELECT r.id FROM below b JOIN rejoinder.run r ON r.parent_run_id = b.id WHERE r.state IN ('running', 'parked')
+)
+SELECT {columns} FROM rejoinder.question
+ WHERE run_id IN (SELECT id FROM below) AND state = 'pending' AND to_kind = 'user'
+ ORDER BY created_at, ordinal;
+
 -- name: of_park
 SELECT {columns} FROM rejoinder.question WHERE park_id = $1 ORDER BY ordinal;
 
