@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from rejoinder.asks.service import Asks, checked_answer
+from rejoinder.contract.answers import SuspendedInteraction
 from rejoinder.contract.errors import (
     InteractionClosedError,
     InteractionNotFoundError,
@@ -38,6 +39,14 @@ class Standing:
 
     def asks(self) -> list[dict[str, Any]]:
         return [one.as_ask().as_json() for one in self.questions]
+
+    def told(self) -> dict[str, Any]:
+        """What its caller is told while it is asked something: the sentinel of that, the run's id and the asks."""
+        asks = tuple(one.as_ask() for one in self.questions)
+        ids = tuple(one.interaction_id for one in asks)
+        deadline = min(one.expiry_at for one in asks)
+        sentinel = SuspendedInteraction(ids[0], deadline, self.run.tool, ids, asks)
+        return sentinel.as_json() | {"run_id": str(self.run.id), "asks": self.asks()}
 
 
 class Watch:
@@ -174,10 +183,9 @@ class Visits:
         if run.state not in ("running", "parked"):
             told = (run.error or {}).get("error", f"The run ended as {run.state}.")
             raise ParkableRunFailedError(str(told))
-        body: dict[str, Any] = {"run_id": str(run.id), "status": run.state}
         if not standing.questions:
-            return RunResult(run.id, "parked", body)
-        return RunResult(run.id, "asks", body | {"asks": standing.asks()})
+            return RunResult(run.id, "parked", {"run_id": str(run.id), "status": run.state})
+        return RunResult(run.id, "asks", standing.told())
 
     def _heard(self, identifier: str) -> None:
         for event in self._waiting.get(identifier, ()):
