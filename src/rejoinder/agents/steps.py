@@ -155,6 +155,7 @@ class Drive:
         self, identifier: UUID, tool: Tool, arguments: dict[str, Any], cannot_park: str | None
     ) -> Outcome | Waiting:
         step = await self._enter(identifier, tool, go_on=False)
+        questions: list[Question] = []
         if step.status == "asked":
             questions = await self._open_again(identifier, step, await self._questions_of(step))
             if any(one.state == "pending" for one in questions):
@@ -168,7 +169,9 @@ class Drive:
         await pause.here("step.entered")
         asker = self._asker(identifier, step, cannot_park)
         try:
-            result = await self._run(identifier, step, tool, arguments, asker)
+            if step.round and not questions:
+                questions = await self._questions_of(step)
+            result = await self._run(identifier, step, tool, arguments, asker, questions)
         except FATAL:
             raise
         except asyncio.CancelledError:
@@ -219,10 +222,15 @@ class Drive:
         )
 
     async def _run(
-        self, identifier: UUID, step: Step, tool: Tool, arguments: dict[str, Any], asker: Asker
+        self,
+        identifier: UUID,
+        step: Step,
+        tool: Tool,
+        arguments: dict[str, Any],
+        asker: Asker,
+        questions: list[Question],
     ) -> Any:
         """The tool's own code, or with answers its continuation; raises what it raises."""
-        questions = await self._questions_of(step) if step.round else []
         token = entering(
             replace(
                 self._context,

@@ -133,7 +133,9 @@ class Reader:
     def _named(self, where: str, value: Any) -> tuple[Tool, ...]:
         found = []
         for name in self._list(where, value):
-            one = self._tools(name) if isinstance(name, str) else None
+            if not isinstance(name, str):
+                raise self._fail(f"{where} must be a list of names")
+            one = self._tools(name)
             if one is None:
                 raise self._fail(f"{where}: no entry of tools exposes {name}")
             if isinstance(one, Agent):

@@ -17,6 +17,7 @@ from rejoinder.tools.interactions import ask_tool
 from tests.integration.agents.support import agent, asking, finished
 from tests.integration.agents.test_once import answer
 from tests.integration.core.support import assert_sound, open_questions, run_reaches, the_question
+from tests.integration.doors.edge import edge
 from tests.integration.nodes import ANN, running
 from tests.live.rig.model import Model, prompt, say
 from tests.live.rig.model import tool as call
@@ -157,3 +158,11 @@ async def test_what_a_conversation_takes_grows_with_its_length_and_not_with_its_
     # Four times the conversation, and one whole copy of it by then. Kept whole at every step it were sixteen times as
     # much.
     assert sizes[1] < 8 * sizes[0], sizes
+
+
+async def test_sweeping_is_an_administrators(database_url: str) -> None:
+    async with edge(database_url) as doors:
+        writer = await doors.client("writer", "read", "write")
+        assert (await writer.post("/api/checkpoints/sweep")).status_code == 403
+        swept = await doors.owner.post("/api/checkpoints/sweep")
+        assert (swept.status_code, swept.json()["data"]) == (200, {"swept": 0, "stranded": 0})
