@@ -13,6 +13,7 @@ from tests.cases.forms import TYPED
 from tests.live.conftest import Visit
 from tests.live.demo import Live, picture
 from tests.live.filling import field_of, fill, is_last, press
+from tests.live.test_looks import small_targets, violations
 
 BOB = Identity(name="bob", grants=frozenset(("read", "write")))
 PICTURE = picture()
@@ -236,3 +237,70 @@ def evil_asks(evil: str) -> list[dict[str, Any]]:
         {"answer_format": "form", "schema": schema, "wording": words, "data": data},
         {"answer_format": "form", "schema": schema, "wording": words, "data": data, "pages": pages},
     ]  # fmt: skip
+
+
+BOOKING = {
+    "type": "object",
+    "required": ["mail", "from", "to", "pay", "card"],
+    "properties": {
+        "mail": {"type": "string", "format": "email", "title": "Your e-mail", "description": "The confirmation goes there."},
+        "room": {"type": "string", "title": "Room", "control": "chips", "enum": ["small", "large", "any", "quiet", "high", "low"]},
+        "from": {"type": "string", "format": "date", "title": "First day", "unavailableDates": ["sunday"]},
+        "to": {"type": "string", "format": "date", "title": "Last day", "rangeStart": "from", "maxDays": 14},
+        "pay": {"type": "string", "title": "Payment", "enum": ["card", "cash", "bill"]},
+        "card": {"type": "string", "title": "Card number", "visibleWhen": {"field": "pay", "equals": "card"}},
+        "guests": {"type": "array", "title": "Guests", "items": {"type": "string"}},
+        "days": {"type": "array", "title": "Breakfast", "items": {"type": "string", "enum": ["Mon", "Tue"]}},
+        "call": {"type": "string", "format": "date-time", "title": "Call me at"},
+        "sure": {"type": "boolean", "title": "Sure?"},
+    },
+}  # fmt: skip
+PARTED = [
+    {"title": "Who and when", "fields": ["mail", "room", "from", "to"], "display": [{"kind": "heading", "text": "A room"}, {"kind": "text", "text": "In the old town."}]},
+    {"title": "Payment", "fields": ["pay", "card"]},
+    {"title": "More", "fields": ["guests", "days", "call", "sure"]},
+    {"title": "All right?", "kind": "review"},
+]  # fmt: skip
+GUESTS = {
+    "form": {"title": "Book", "fields": {"guests": {"item_label": "Guest {n}", "no_items": "Nobody yet"}}}
+}
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(
+    ("width", "dark", "lang"), [(320, True, "de"), (768, False, "en"), (1440, True, "en")]
+)
+async def test_forms_are_accessible_and_fit(
+    live: Live, visit: Visit, width: int, dark: bool, lang: str
+) -> None:
+    whole = await live.ask("Which room?", answer_format="form", schema=BOOKING, wording=GUESTS,
+                           data={"values": {"guests": ["Bob"]}})  # fmt: skip
+    parted = await live.ask("Which room?", answer_format="form", schema=BOOKING, wording=GUESTS, pages=PARTED)
+    ann = await visit(width=width, dark=dark)
+    page = await ann.open(f"/inbox/{whole.id}?lang={lang}")
+    wrong = await faults_of(page, "whole")
+    await press(page)
+    wrong += await faults_of(page, "whole, with faults")
+    await ann.open(f"/inbox/{parted.id}")
+    wrong += await faults_of(page, "first page")
+    await fill(
+        page, [["mail", "a@example.com"], ["from", "2030-02-01"], ["to", "2030-02-02"], ["pay", "cash"]]
+    )
+    wrong += await faults_of(page, "second page")
+    await press(page)
+    wrong += await faults_of(page, "third page")
+    await press(page)
+    wrong += await faults_of(page, "review")
+    await press(page)
+    wrong += await faults_of(page, "answered")
+    assert wrong == []
+
+
+async def faults_of(page: Page, name: str) -> list[str]:
+    wide = await page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
+    found = [
+        *await violations(page),
+        *await small_targets(page),
+        *(["wider than the window"] if wide else []),
+    ]
+    return [f"{name}: {one}" for one in found]
