@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from rejoinder.doors.admission import GRANT_KEY, REFUSES_KEY, Door, needs
 from rejoinder.doors.bodies import to_bytes
-from rejoinder.doors.schemas import SCHEMAS, TEXT, body, gives, ref
+from rejoinder.doors.schemas import ID, SCHEMAS, TEXT, Schema, body, gives, ref
 
 DOCUMENT = "/openapi.json"
 
@@ -102,6 +102,16 @@ _PLAIN: dict[tuple[str, str], dict[str, Any]] = {
 }
 
 
+#: What is in a path. Anything else there is nothing that could be found.
+_PATH: dict[str, Schema] = {
+    "interaction_id": ID,
+    "run_id": ID,
+    "media_id": {"type": "string", "pattern": "^[A-Za-z0-9_-]{43}$"},
+    "ticket": {"type": "string", "pattern": "^[A-Za-z0-9._~-]{1,512}$"},
+    "name": {"type": "string", "pattern": "^[^\\u0000]{1,120}$"},
+}
+
+
 def document(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
         made = get_openapi(
@@ -131,7 +141,7 @@ def _complete(path: str, operation: dict[str, Any]) -> None:
     known = {parameter["name"] for parameter in operation.get("parameters", [])}
     for name in re.findall(r"{(\w+)}", path):
         if name not in known:
-            parameter = {"name": name, "in": "path", "required": True, "schema": TEXT}
+            parameter = {"name": name, "in": "path", "required": True, "schema": _PATH.get(name, TEXT)}
             operation["parameters"] = [*operation.get("parameters", []), parameter]
     responses = operation["responses"]
     responses.pop("422", None)
