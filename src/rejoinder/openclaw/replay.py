@@ -15,7 +15,7 @@ from typing import Any
 from rejoinder.openclaw.frames import Event, FrameError, Payload, Response, mapping, read, rows
 from rejoinder.openclaw.recording import Line
 from rejoinder.openclaw.rows import Mark, Transcript
-from rejoinder.turns.finish import finish, joined
+from rejoinder.turns.finish import finish, hushed, joined
 from rejoinder.turns.items import text_of
 from rejoinder.turns.link import source_of
 from rejoinder.turns.signals import (
@@ -266,6 +266,7 @@ class _Player:
             # Rows that came alone went into the stream's state as well, which has besides what they leave out.
             alone = bool(last.state.items) and not transcript.are_read(own)
             final = joined([*finals, finish(() if alone else own, last.state)])
+            final = final if last.asked_by_person else hushed(final)
             if final.visible:
                 cards = [Card(card.name, card.status) for card in final.cards]
                 done = last.ended or is_closed(own)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from rejoinder.turns.finish import Final
-from rejoinder.turns.identity import chat_key, is_action, parse_run, shares_id
+from rejoinder.turns.finish import Final, hushed
+from rejoinder.turns.identity import chat_key, is_action, shares_id
 from rejoinder.turns.link import source_of
 from rejoinder.turns.reducer import Diff, Op, Reducer
-from rejoinder.turns.sentinels import is_nothing_said
 from rejoinder.turns.signals import (
     Action,
     Collected,
@@ -190,8 +189,7 @@ class Core:
             session.queued.clear()
 
     def _over(self, run: Run, final: Final) -> None:
-        if is_nothing_said(final.error) and not (final.items or final.files or _asked_by_person(run)):
-            final = replace(final, silent=True)
+        final = final if run.asked_by_person else hushed(final)
         run.final, run.ended, run.ending = final, True, False
         self._forget(self._sessions[run.key], run)
         if run.message_id is None or not (final.visible or run.shown):
@@ -245,12 +243,6 @@ def _last_of(session: Session, named: str, but: Run) -> Run | None:
         ),
         None,
     )
-
-
-def _asked_by_person(run: Run) -> bool:
-    """Whether somebody waits for the run's answer in the chat."""
-    asked = (one for known in (run, *run.sources) for one in (known.run_id, known.input_run))
-    return any(parse_run(one) is not None for one in asked if one)
 
 
 def _base(run: Run) -> int:

@@ -17,7 +17,7 @@ from typing import Any
 
 from rejoinder.turns.items import Card, Item, Text, Thought, cards_of, copy_of, output_items, text_of
 from rejoinder.turns.reducer import Reducer
-from rejoinder.turns.sentinels import may_become_sentinel
+from rejoinder.turns.sentinels import is_nothing_said, may_become_sentinel
 from rejoinder.turns.shortened import mended
 from rejoinder.turns.transcript import Row, files_of, is_closed, items_of, says_only_the_end
 from rejoinder.turns.usage import Usage, usage_of
@@ -125,6 +125,13 @@ def joined(finals: Sequence[Final]) -> Final:
         files=tuple(dict.fromkeys(path for final in finals for path in final.files)),
         usage=sum((final.usage for final in finals), Usage()),
     )
+
+
+def hushed(final: Final) -> Final:
+    """The same, silent if all it says is that the run said nothing: for a run whose answer nobody waits for."""
+    if final.items or final.files or not is_nothing_said(final.error):
+        return final
+    return replace(final, silent=True)
 
 
 def _squeezed(text: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from rejoinder.turns.finish import Final
-from rejoinder.turns.identity import is_action, message_id, shares_id
+from rejoinder.turns.identity import is_action, message_id, parse_run, shares_id
 from rejoinder.turns.reducer import Diff, Reducer
 from rejoinder.turns.transcript import HIDDEN_INPUT
 
@@ -63,6 +63,12 @@ class Run:
         if self.claimed_id is not None:
             return self.claimed_id
         return message_id(self.key, self.run_id, self.input_run, session_id=self.session_id)
+
+    @property
+    def asked_by_person(self) -> bool:
+        """Whether somebody waits for its answer in the chat."""
+        asked = (one for run in (self, *self.sources) for one in (run.run_id, run.input_run))
+        return any(parse_run(one) is not None for one in asked if one)
 
     @property
     def identified(self) -> bool:
