@@ -298,6 +298,8 @@ async def test_deliveries_of_stripe(database_url: str, secret: None, clock: Mova
             # Captured, and sent to another question that the same system guards: it has counted.
             assert await sent(second_door, body, captured) == "already_seen"
             assert await sent(second_door, body, signed(body)) == "already_seen"
+            odd = body.replace("evt_1", "\\ud800")
+            assert await sent(second_door, odd, signed(odd)) == 400  # half of a character is no text to keep
             assert await e.state(second.id) == "pending"
             other = body.replace("evt_1", "evt_2")
             assert await sent(second_door, other, signed(other)) == "answered"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -163,7 +162,7 @@ class Callbacks:
             sealed=sealed,
             digest=None if sealed is not None else digest_of(accepted),
             reply=None if reply is None else reply.as_json(),
-            delivery=None if claim is None else hashlib.sha256(claim.key.encode("utf-8", "replace")).digest(),
+            delivery=_delivery(proven),
             window=None if claim is None else claim.ttl,
         )
         if done.closed_question is not None:
@@ -207,8 +206,20 @@ class Callbacks:
         return url
 
 
+def _delivery(proven: Proven) -> bytes | None:
+    """What a delivery is known by. Its name is the outside system's: another system, with a verifier and a secret of
+    its own, may number its deliveries alike."""
+    if proven.claim is None or proven.opened.binding is None:
+        return None
+    # A name may hold what is no text, such as half of a character.
+    name = proven.claim.key.encode("utf-8", "backslashreplace").decode()
+    return digest_of([proven.opened.binding.as_json(), name])
+
+
 def _closed(question: Question) -> InteractionClosedError:
-    return InteractionClosedError("The question is not open any more.", state=question.state)
+    # Past its deadline it may not have been closed yet.
+    state = "expired" if question.state == "pending" else question.state
+    return InteractionClosedError("The question is not open any more.", state=state)
 
 
 def _checked(question: Question, value: Any) -> Any:

@@ -427,6 +427,21 @@ async def test_a_delivery_counts_once_whatever_ticket_it_comes_with(database_url
     await assert_sound(database_url)
 
 
+async def test_two_systems_may_number_their_deliveries_alike(
+    database_url: str, secret: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTHER_SECRET", "another")
+    async with outside(database_url) as (e, system):
+        for name, variable, value in (("one", "BRIDGE_SECRET", SECRET), ("two", "OTHER_SECRET", "another")):
+            config = {"header": "X-Bridge", "secret_env": variable, "id_header": "X-Id"}
+            e.node.registry.add(system.tool(name, verifier={"verifier": "shared_secret", "config": config}))
+            asked = await e.call(name, {})
+            async with e.anonymous() as client:
+                reply = await client.post(system.door, json=GOOD, headers={"x-bridge": value, "x-id": "1"})
+            assert reply.json()["data"]["status"] == "answered"
+            await result(asked)
+
+
 async def test_a_delivery_is_forgotten_to_the_second(
     database_url: str, secret: None, clock: MovableClock
 ) -> None:
