@@ -112,6 +112,8 @@ def _is_plain_field(field: Any) -> bool:
         or not field.keys() <= _COMMON | {"type"} | _KINDS[kind]
     ):
         return False
+    if "default" in field and not _is_of(kind, field["default"]):
+        return False
     if kind == "string":
         if "format" in field and field["format"] not in _FORMATS:
             return False
@@ -124,6 +126,19 @@ def _is_plain_field(field: Any) -> bool:
             return _are_choices(items["anyOf"])
         return items.get("type") == "string" and items.keys() <= {"type", "enum"} and "enum" in items
     return True
+
+
+def _is_of(kind: str, value: Any) -> bool:
+    match kind:
+        case "boolean":
+            return isinstance(value, bool)
+        case "integer":
+            return isinstance(value, int) and not isinstance(value, bool)
+        case "number":
+            return isinstance(value, int | float) and not isinstance(value, bool)
+        case "array":
+            return isinstance(value, list) and all(isinstance(one, str) for one in value)
+    return isinstance(value, str)
 
 
 def _are_texts(values: Any) -> bool:
