@@ -1,45 +1,33 @@
 """``standard_webhooks``: the headers webhook-id, webhook-timestamp and webhook-signature, as standardwebhooks.com
 describes them, with symmetric keys (v1).
 
-config: ``secret_env``, ``tolerance_seconds`` (300), which counts into the past and into the future. A secret is
-base64, with or without ``whsec_`` before it.
+The tolerance counts into the past and into the future. A secret is base64, with or without ``whsec_`` before it.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from rejoinder.contract.verifiers import (
     ReplayDefense,
     SeenSetClaim,
     VerificationFailedError,
-    Verifier,
     VerifierConfigError,
 )
 from rejoinder.verifiers import config as settings
-from rejoinder.verifiers.signatures import any_equal, mac, moment, on_the_wire, time_left
+from rejoinder.verifiers.signatures import any_equal, mac, moment, on_the_wire
+from rejoinder.verifiers.timed import TimedVerifier
 
 ID, TIME, SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"
-KEYS = frozenset(("secret_env", "tolerance_seconds"))
-TOLERANCE = 300
 PREFIX = b"whsec_"
 MAX_ID = 255
 
 
-class StandardWebhooks(Verifier):
+class StandardWebhooks(TimedVerifier):
     name = "standard_webhooks"
-
-    def __init__(self, now: Callable[[], float] = time.time) -> None:
-        self._now = now
-
-    def check_config(self, config: Mapping[str, Any]) -> None:
-        settings.check_keys(config, KEYS)
-        settings.secret_names(config)
-        settings.seconds(config, "tolerance_seconds", TOLERANCE)
 
     async def verify(self, raw: bytes, headers: Mapping[str, str], config: Mapping[str, Any]) -> None:
         self.check_config(config)
@@ -48,14 +36,13 @@ class StandardWebhooks(Verifier):
         message = b"%b.%d.%b" % (on_the_wire(identifier), at, raw)
         if not any_equal((mac(key, message) for key in keys), _signatures(headers.get(SIGNATURE, ""))):
             raise VerificationFailedError()
-        if abs(self._now() - at) > settings.seconds(config, "tolerance_seconds", TOLERANCE):
+        if abs(self._now() - at) > self._tolerance(config):
             raise VerificationFailedError()
 
     def replay_defense(
         self, raw: bytes, headers: Mapping[str, str], config: Mapping[str, Any]
     ) -> ReplayDefense:
-        tolerance = settings.seconds(config, "tolerance_seconds", TOLERANCE)
-        left = time_left(moment(headers.get(TIME, "")), tolerance, self._now())
+        left = self._left(moment(headers.get(TIME, "")), config)
         return SeenSetClaim(f"{self.name}:{_identifier(headers)}", left)
 
 
