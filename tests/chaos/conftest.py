@@ -57,6 +57,8 @@ class Chaos:
             "LANGSMITH_TRACING": "false",
             # However often one and the same run is hit, it is no fault of its own.
             "REJOINDER_RUN_MAX_STARTS": "50",
+            # A paused one keeps its lock: only its silence tells.
+            "REJOINDER_HALF_OPEN_SECONDS": "4",
             "REJOINDER_LOG_LEVEL": "warning",
             "INTERACTIONS_MAX_CONCURRENT": "none",
         }
@@ -91,7 +93,7 @@ class Chaos:
                 )
 
         try:
-            await assert_eventually(buried, "a paused worker was not found dead", 60)
+            await assert_eventually(buried, "a paused worker was not found dead", 120)
         finally:
             victim.resume()
 

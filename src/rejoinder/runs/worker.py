@@ -26,6 +26,7 @@ from rejoinder.store.signals import Signals
 log = get_logger("worker")
 
 BATCH = 10
+FAILED_AT_ONCE = 100
 T = TypeVar("T")
 RESUMES_AT_ONCE = 64
 
@@ -104,6 +105,7 @@ class Worker:
         self._tasks = [
             asyncio.create_task(self._run(self._resumes, RESUMES_AT_ONCE), name="worker.resumes"),
             asyncio.create_task(self._run(self._starts, starts), name="worker.starts"),
+            asyncio.create_task(self._send_on_failed(), name="worker.failed"),
         ]
 
     async def _run(self, manager: QueueManager, at_once: int) -> None:
@@ -122,13 +124,28 @@ class Worker:
                 log.exception("the queue stopped; it is started again")
                 await asyncio.sleep(1)
 
+    async def _send_on_failed(self) -> None:
+        """The queue holds a job whose end it could not write. A job is only a wake-up call, so it is sent on again: what
+        there is to do is read from the run's own row."""
+        queries = queue_queries(self._driver)
+        while not self._starts.shutdown.is_set():
+            try:
+                failed = await queries.list_failed_jobs(FAILED_AT_ONCE)
+                if failed:
+                    log.warning("jobs that the queue held are sent on", jobs=len(failed))
+                    await queries.requeue_jobs([job.id for job in failed])
+            except Exception:
+                log.exception("held jobs could not be sent on")
+            await asyncio.sleep(self._settings.rejoinder_job_heartbeat_timeout_seconds)
+
     async def stop(self) -> None:
         """Take no more jobs, let running code end, cancel what is left."""
         self._resumes.shutdown.set()
         self._starts.shutdown.set()
         await self._jobs.stop(self._settings.tai_tool_runs_shutdown_drain_seconds)
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=5)
+            # The last one only waits.
+            await asyncio.wait(self._tasks[:-1], timeout=5)
         self._driver.closing = True
         for task in self._tasks:
             task.cancel()

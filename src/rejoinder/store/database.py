@@ -29,6 +29,8 @@ Row: TypeAlias = asyncpg.Record
 AWAY = (
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
+    # A connection whose server was killed while it was opened: the driver takes it for open.
+    asyncpg.InternalClientError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
     asyncpg.CannotConnectNowError,
