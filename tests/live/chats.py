@@ -12,6 +12,7 @@ from rejoinder.openclaw.history import read_history
 from rejoinder.openwebui.bundle import build
 from rejoinder.turns.finish import finish
 from rejoinder.turns.transcript import runs_in
+from tests.live import proof
 from tests.live.rig.gateway import Gateway
 from tests.live.rig.host import Host
 from tests.live.rig.model import prompt, say, tool
@@ -94,6 +95,7 @@ async def checked(
     for parent, child in pairwise(thread):
         assert parent["childrenIds"] == [child["id"]]
     assert [(words(one["content"]), card_names(one)) for one in found] == list(expected)
+    proof.in_database()
     await page.show(chat.chat)
     assert await page.ids() == [one["id"] for one in thread]
     for one in found:
@@ -102,6 +104,7 @@ async def checked(
                 await page.shows(one["id"], words(item["content"][0]["text"]))
     await page.generating(False)
     assert page.complaints == []
+    await proof.in_page(page)
     told = await read_history(watch.client, chat.key)
     finals = [finish(run.rows, None) for run in runs_in(told.rows, told.session_id)]
     said = [(words(one.text), [card.name for card in one.cards]) for one in finals if one.visible]

@@ -119,6 +119,57 @@ async def test_a_sub_agents_end_while_the_parent_idles(
     )
 
 
+async def test_a_sub_agents_end_while_the_parent_works(
+    host: Host, watch: Watch, chat: ChatSession, pipe: str, model: Model, host_page: ChatPage
+) -> None:
+    model.rule("CHILD-RESULT", say("The child found it as well."))
+    child = prompt(say("CHILD-", "RESULT"), lead="A task.")
+    order = prompt(
+        say("I ask a child.", tools=[tool("sessions_spawn", task=child)]), say("I work ", hold("mine"), "on.")
+    )
+    _, reply = await host.send(chat.chat, pipe, order)
+    await model.held("mine")
+    await watch.ended_beside(chat)
+    model.release("mine")
+    await host.finished(chat.chat, reply)
+    await watch.said(chat, "The child found it as well.")
+    # Put into the run that works, or told afterwards in a run of its own: either way it is told once.
+    thread = [one for one in await host.thread(chat.chat) if one["role"] == "assistant"]
+    texts = [" ".join(str(one["content"]).split()) for one in thread]
+    assert texts in (
+        ["I ask a child. I work on. The child found it as well."],
+        ["I ask a child. I work on.", "The child found it as well."],
+    )
+    expected = [(one, ["sessions_spawn"] if place == 0 else []) for place, one in enumerate(texts)]
+    await checked(host, watch, chat, host_page, *expected)
+
+
+async def test_a_tab_that_shows_another_chat_finds_the_reply_when_it_comes_back(
+    host: Host, watch: Watch, chat: ChatSession, pipe: str, model: Model, host_page: ChatPage
+) -> None:
+    await first_words(host, watch, chat, pipe)
+    other = ChatSession(host, await host.new_chat(pipe))
+    await first_words(host, watch, other, pipe)
+    await host_page.show(other.chat)
+    shown = await host_page.ids()
+    run, over = await watch.begin(chat, say(tools=[ECHO]), say("Meanwhile ", hold("there"), "elsewhere."))
+    await model.held("there")
+    mine = message_id(chat.key, run)
+    assert mine is not None
+    # The chat that is on the screen stays as it is.
+    await host_page.generating(False)
+    assert await host_page.ids() == shown
+    await host_page.show(chat.chat)
+    await host_page.shows(mine, "Meanwhile")
+    await host_page.generating()
+    await host_page.show(other.chat)
+    model.release("there")
+    await over
+    await replies(host, chat, 2)
+    assert await host_page.ids() == shown
+    await checked(host, watch, chat, host_page, ("Hello.", []), ("Meanwhile elsewhere.", ["exec"]))
+
+
 async def test_a_tab_closed_and_opened_mid_turn(
     host: Host, watch: Watch, chat: ChatSession, pipe: str, model: Model, host_page: ChatPage
 ) -> None:

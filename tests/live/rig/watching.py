@@ -95,6 +95,16 @@ class Watch:
 
         await assert_eventually(quiet, "the session did not come to rest", 60)
 
+    async def ended_beside(self, session: Session) -> None:
+        """Until a sub-agent of the session has ended."""
+
+        async def over() -> bool:
+            listed = await self.client.call("sessions.list", {"limit": 200})
+            children = [one for one in listed["sessions"] if one.get("spawnedBy") == session.key]
+            return any(one.get("status") == "done" for one in children)
+
+        await assert_eventually(over, "no sub-agent ended", 60)
+
     async def said(self, session: Session, words: str) -> None:
         """Until the transcript has these words of the agent's, and nothing runs any more."""
 
