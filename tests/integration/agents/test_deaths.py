@@ -94,8 +94,21 @@ class Pair:
         await asyncio.wait_for(stall.reached.wait(), 30)
         await self.first.process.leave("taken for dead")
         await play(1)
+        written = await self.written()
         stall.wake()
         await asyncio.wait_for(stuck, 30)
+        assert await self.written() == written, "a worker that no longer drove the run wrote a checkpoint"
+
+    async def written(self) -> tuple[int, ...]:
+        """How many rows of each kind the checkpointer has written."""
+        [row] = await self.second.database.rows(
+            """
+            SELECT (SELECT count(*) FROM rejoinder_checkpoints.checkpoints),
+                   (SELECT count(*) FROM rejoinder_checkpoints.checkpoint_writes),
+                   (SELECT count(*) FROM rejoinder_checkpoints.checkpoint_blobs)
+            """
+        )
+        return tuple(row)
 
     async def answer(self) -> None:
         for one in await self.second.questions.of_run(self.run_id):
