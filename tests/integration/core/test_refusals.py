@@ -42,7 +42,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"question": 5}, "question"),
     ({"question": None}, "question"),
     ({"answer_format": "free"}, "answer_format"),
-    ({"answer_format": "external"}, "answer_format"),
+    ({"answer_format": "external"}, "link"),
     ({"answer_format": "text\x00\ud800"}, "answer_format"),
     ({"answer_format": None}, "answer_format"),
     ({"answer_format": ["text"]}, "answer_format"),
