@@ -48,6 +48,7 @@ class FencedPostgresSaver(AsyncPostgresSaver):
                     return
                 drive = current_drive()
                 await pause.here("checkpoint.writing")
+                drive.check()
                 async with (
                     connection.pipeline(),
                     connection.transaction(),
@@ -59,13 +60,20 @@ class FencedPostgresSaver(AsyncPostgresSaver):
                         await self._hold(drive.run_id, drive.epoch)
                     yield cursor
         except psycopg.Error as error:
-            if error.sqlstate == FENCED:
-                raise LeaseLostError(
-                    "another worker drives this run now; its checkpoint was not written"
-                ) from None
-            if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
-                raise NotReadyError(f"the database does not answer ({type(error).__name__})") from error
-            raise
+            told = _told(error)
+            if pipeline:
+                # LangGraph writes in the background. After one write that failed none may follow, and no step begin:
+                # a later checkpoint would stand on what is not there.
+                current_drive().end(told)
+            raise told from (None if told is error else error)
+
+
+def _told(error: psycopg.Error) -> Exception:
+    if error.sqlstate == FENCED:
+        return LeaseLostError("another worker drives this run now; its checkpoint was not written")
+    if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+        return NotReadyError(f"the database does not answer ({type(error).__name__})")
+    return error
 
 
 async def open_postgres(url: str, *, size: int, hold: Hold | None) -> FencedPostgresSaver:

@@ -109,8 +109,7 @@ class Drive:
 
         The step is a task of the drive: a sibling's failure, which cancels this caller, does not tear an effect in two.
         """
-        if self.fatal is not None:
-            raise self.fatal
+        self.check()
         cannot_park = self._cannot_park
         if call_id is None:
             identifier = uuid4()
@@ -124,6 +123,15 @@ class Drive:
             )
             self._tasks[identifier] = task
         return await asyncio.shield(task)
+
+    def check(self) -> None:
+        """Raises what has ended this drive, if anything has."""
+        if self.fatal is not None:
+            raise self.fatal
+
+    def end(self, error: BaseException) -> None:
+        """Nothing of this drive counts any more: no step begins, no checkpoint is written."""
+        self.fatal = self.fatal or error
 
     async def settle(self) -> None:
         """Until every step that was begun has come to something."""
@@ -148,7 +156,7 @@ class Drive:
         except asyncio.CancelledError:
             raise
         except BaseException as error:
-            self.fatal = self.fatal or error
+            self.end(error)
             raise
 
     async def _do(
