@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata
 from langgraph_checkpoint_plainredis import AsyncRedisSaver
+from redis.exceptions import RedisError
 
 from rejoinder.agents.bridge import current_drive
 from rejoinder.contract import pause
+from rejoinder.contract.errors import NotReadyError
 
+T = TypeVar("T")
 Hold = Callable[[UUID, int], Awaitable[None]]
 #: What our keys begin with.
 PREFIX = "rejoinder:checkpoint"
@@ -33,16 +36,26 @@ class FencedRedisSaver(AsyncRedisSaver):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        await self._check()
-        return await super().aput(config, checkpoint, metadata, new_versions)
+        return await self._written(
+            lambda: AsyncRedisSaver.aput(self, config, checkpoint, metadata, new_versions)
+        )
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        await self._check()
-        await super().aput_writes(config, writes, task_id, task_path)
+        await self._written(lambda: AsyncRedisSaver.aput_writes(self, config, writes, task_id, task_path))
 
-    async def _check(self) -> None:
+    async def _written(self, write: Callable[[], Awaitable[T]]) -> T:
         drive = current_drive()
         await pause.here("checkpoint.writing")
-        await self._hold(drive.run_id, drive.epoch)
+        drive.check()
+        try:
+            await self._hold(drive.run_id, drive.epoch)
+            return await write()
+        except RedisError as error:
+            told = NotReadyError(f"the Redis of the checkpoints does not answer ({type(error).__name__})")
+            drive.end(told)
+            raise told from error
+        except Exception as error:
+            drive.end(error)
+            raise

@@ -269,3 +269,31 @@ async def test_taken_over_before_any_write_of_a_checkpoint_while_it_goes_on(
     assert effects["charge a"] == 1
     assert effects["ship a"] <= 1 + retried
     await assert_sound(database_url)
+
+
+@pytest.mark.parametrize("written", range(6))
+async def test_a_write_of_a_checkpoint_that_fails_is_no_loss(
+    database_url: str, database: Database, model: Model, written: int
+) -> None:
+    """The connection is lost under one write while the others would succeed: nothing may build on what is not there."""
+    passing = [written]
+
+    async def lose_once() -> None:
+        passing[0] -= 1
+        if passing[0] == -1:
+            await database.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE application_name = 'rejoinder-checkpoints' AND datname = current_database()"
+            )
+
+    async with two(database_url, paying(False)) as pair:
+        pause.arm("checkpoint.writing", lose_once)
+        await pair.start(0)
+        retried = await pair.retried(pair.start)
+        assert (await pair.state())[:2] == ("parked", False)
+        await pair.answer()
+        await pair.resume(1)
+        assert await pair.result() == "Done."
+    assert effects["charge a"] <= 1 + retried
+    assert effects["ship a"] == 1
+    await assert_sound(database_url)
