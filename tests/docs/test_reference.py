@@ -113,7 +113,12 @@ def test_asks_parameters_are_there() -> None:
     section = text[text.index("## ask") : text.index("## What ask raises")]
     from rejoinder.asks.request import build_request
 
-    taken = set(inspect.signature(build_request).parameters) - {"identity", "default_timeout", "verifiers", "public_base_url"}
+    taken = set(inspect.signature(build_request).parameters) - {
+        "identity",
+        "default_timeout",
+        "verifiers",
+        "public_base_url",
+    }
     assert taken <= set(_first_cells(section))
 
 

@@ -25,7 +25,10 @@ class Metrics:
         )
         self.refused = Counter("rejoinder_answers_refused", "Answers refused", ["reason"], registry=r)
         self.callbacks = Counter(
-            "rejoinder_callbacks", "Requests that came with a ticket, by what became of them", ["outcome"], registry=r
+            "rejoinder_callbacks",
+            "Requests that came with a ticket, by what became of them",
+            ["outcome"],
+            registry=r,
         )
         self.callback_route = Gauge(
             "rejoinder_callback_route_up",

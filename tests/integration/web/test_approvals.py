@@ -89,6 +89,7 @@ async def test_arguments_are_edited_and_checked(database_url: str) -> None:
         page = await page.answer_form.fill({"arguments": edited}).press("Approve with these arguments")
         assert "Approved with these arguments" in page.text
         assert "eve" in page.text
+        assert await one.result() == "paid"
     assert paid == [("eve", 3)]
 
 
