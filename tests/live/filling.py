@@ -52,11 +52,11 @@ async def press(page: Page) -> None:
 
 
 async def has_pages(page: Page) -> bool:
-    return await page.locator(".form input[name=step]").count() > 0
+    return bool(await page.locator(".form input[name=step]").count() > 0)
 
 
 async def is_last(page: Page) -> bool:
-    return await page.locator(".send button.primary").last.get_attribute("value") == "send"
+    return bool(await page.locator(".send button.primary").last.get_attribute("value") == "send")
 
 
 def quoted(value: str) -> str:
