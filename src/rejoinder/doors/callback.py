@@ -197,6 +197,7 @@ class _CallbackDoor:
     ) -> tuple[Response, str]:
         """What a person sent with the page's own form; they are answered with a page, whatever comes of it."""
         question = standing.question
+        state: form.FormState | None = None
         try:
             pairs = pairs_of(raw, "body")
             if question.answer_format in ("text", "select"):
@@ -214,12 +215,17 @@ class _CallbackDoor:
                 value = query_map(query)
             await self._callbacks.answer(proven, standing, value)
         except AnswerMismatchError as error:
-            if pages.takes_a_form(question):
-                state = form.read(question.format_payload, pairs)
-                state.errors = error.errors or {"": error.message}
+            if state is not None:
+                form.refused(question.format_payload, state, error.errors or {"": error.message})
                 return pages.asked(standing, state, status=422), "refused"
+            if pages.takes_a_form(question):
+                # Nothing was read: it is the schema that cannot be processed.
+                return self._fault_page(request, error), "fault"
             notice = later("This link does not carry what the question asks for. Nothing was sent.")
             return pages.asked(standing, notice=notice, status=422), "refused"
+        except TooLargeError:
+            notice = later("This is more than a form may send. Shorten it and try again.")
+            return pages.asked(standing, notice=notice, status=413), "refused"
         except BadInputError:
             return pages.asked(
                 standing, notice=later("This page could not read what was sent."), status=400

@@ -172,6 +172,32 @@ async def test_what_the_link_carries_may_not_fit(database_url: str) -> None:
         await asked.end()
 
 
+@pytest.mark.parametrize(
+    ("sent", "status", "told"),
+    [
+        ("&".join(["f.mail=a"] * 5_000), 413, "more than a form may send"),
+        ("&".join(["f.mail=a"] * 5_200), 400, "could not read what was sent"),
+        ("f.mail=%FF", 400, "could not read what was sent"),
+        ("f.mail=ann%40example.org&f.note=%00", 422, "a NUL character"),
+    ],
+)
+async def test_what_no_browser_sends_is_refused_with_the_page(
+    database_url: str, sent: str, status: int, told: str
+) -> None:
+    """It is theirs and not ours, so it is no fault, and the ticket is as good as it was."""
+    schema = FORM | {"properties": FORM["properties"] | {"note": {"type": "string"}}}
+    async with outside(database_url) as (e, system):
+        e.node.registry.add(system.tool("mail", schema=schema))
+        asked = await e.call("mail", {})
+        async with e.anonymous() as client:
+            form = {"content-type": "application/x-www-form-urlencoded"}
+            reply = await client.post(system.door, headers=form, content=f"sent_by=page&{sent}")
+            assert (reply.status_code, reply.headers["content-type"][:9]) == (status, "text/html")
+            assert told in reply.text
+        assert await e.state(asked.id) == "pending"
+        await asked.end()
+
+
 async def test_a_fault_of_ours_is_the_constant_text(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,8 +209,10 @@ async def test_a_fault_of_ours_is_the_constant_text(
             {"link": [""], "schema": {"$ref": "#/nowhere"}},
         )
         async with e.anonymous() as client:
-            reply = await client.get(system.door)
-            assert (reply.status_code, reply.text) == (500, "Out of order.")
+            form = {"content-type": "application/x-www-form-urlencoded"}
+            pressed = await client.post(system.door, headers=form, content="sent_by=page&f.count=1")
+            for reply in (await client.get(system.door), pressed):
+                assert (reply.status_code, reply.text) == (500, "Out of order.")
         await asked.end()
 
 
