@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any
 
-from rejoinder.openwebui.host import Host
+from rejoinder.openwebui.host import Edit, Host
 
 REAL = find_spec("open_webui") is not None
 
@@ -142,7 +142,7 @@ class _StandIn(Host):
         for one in chat_ids:
             chat = self.chats.known.get(one)
             if chat is not None:
-                rows = chat.chat["history"]["messages"].values()
+                rows = Edit(self, None, chat).messages.values()
                 open_ones = [row["id"] for row in rows if row["role"] == "assistant" and not row["done"]]
                 found[one] = (int(chat.updated_at), open_ones)
         return found
