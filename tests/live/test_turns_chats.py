@@ -62,6 +62,26 @@ async def test_a_run_of_the_agents_own_appears_in_the_open_page(
     assert found[1]["model"] == pipe
 
 
+async def test_a_run_of_the_agents_own_begins_an_empty_chat(
+    host: Host, watch: Watch, chat: ChatSession, pipe: str, model: Model, host_page: ChatPage
+) -> None:
+    await host_page.show(chat.chat)
+    run, over = await watch.begin(chat, say(tools=[ECHO]), say("I begin ", hold("middle"), "myself."))
+    await model.held("middle")
+    mine = message_id(chat.key, run)
+    assert mine is not None
+    await host_page.shows(mine, "I begin")
+    await host_page.generating()
+    model.release("middle")
+    await over
+    await host_page.shows(mine, "I begin myself.")
+    (first,) = await checked(host, watch, chat, host_page, ("I begin myself.", ["exec"]))
+    assert (first["id"], first["parentId"], first["model"]) == (mine, None, pipe)
+    # A person answers, and the chat goes on from there.
+    await host.send(chat.chat, pipe, prompt(say("Hello.")))
+    await checked(host, watch, chat, host_page, ("I begin myself.", ["exec"]), ("Hello.", []))
+
+
 async def test_two_wakes_of_a_schedule_are_two_messages(
     host: Host, watch: Watch, chat: ChatSession, pipe: str, host_page: ChatPage
 ) -> None:
