@@ -135,6 +135,7 @@ class Node:
         self.run_service.start()
         self._tasks = [
             asyncio.create_task(self._beat(), name="node.beat"),
+            asyncio.create_task(self._look_for_dead(), name="node.dead"),
             asyncio.create_task(self._keep_house(), name="node.housekeeping"),
             asyncio.create_task(self._send_canaries(), name="node.canaries"),
         ]
@@ -192,13 +193,17 @@ class Node:
         return {"started": self.started, "database": answers, "notifications": self.signals.connected}
 
     async def _beat(self) -> None:
-        """Beat, and look for the dead more often than that: they go unnoticed for the stale time and one look."""
         while True:
             await self._quietly(self._beat_once)
             metrics.waiting.set(len(self.waiters))
-            for _ in range(LOOKS_PER_BEAT):
-                await self._quietly(self._bury)
-                await asyncio.sleep(self.settings.rejoinder_beat_seconds / LOOKS_PER_BEAT)
+            await asyncio.sleep(self.settings.rejoinder_beat_seconds)
+
+    async def _look_for_dead(self) -> None:
+        """More often than processes beat: a dead one goes unnoticed for the stale time and one look. Not between the
+        beats: what a dead one holds may make its burial wait, and this process must not look dead meanwhile."""
+        while True:
+            await self._quietly(self._bury)
+            await asyncio.sleep(self.settings.rejoinder_beat_seconds / LOOKS_PER_BEAT)
 
     async def _quietly(self, act: Callable[[], Awaitable[None]]) -> None:
         try:
