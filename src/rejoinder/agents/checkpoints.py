@@ -73,7 +73,12 @@ class Checkpoints:
             url = named or own
             assert url is not None
             hold = None if url == own else self._steps.hold
-            return await open_postgres(url, size=settings.rejoinder_database_pool, hold=hold)
+            return await open_postgres(
+                url,
+                size=settings.rejoinder_database_pool,
+                hold=hold,
+                within=settings.rejoinder_statement_timeout_seconds,
+            )
         if self.provider == "redis":
             if settings.llm_provider_checkpoint_conn_string is None:
                 raise ConfigurationError(

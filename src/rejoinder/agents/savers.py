@@ -27,12 +27,16 @@ Pool = AsyncConnectionPool[psycopg.AsyncConnection[DictRow]]
 class FencedPostgresSaver(AsyncPostgresSaver):
     """Checkpoints in our database, in a schema of their own. A worker that no longer drives the run writes nothing: the
     run's epoch is held in the very transaction that writes. In another database (``hold`` given) it is checked right
-    before the write."""
+    before the write.
 
-    def __init__(self, pool: Pool, hold: Hold | None) -> None:
+    A transaction that writes is over after ``within`` seconds, whatever becomes of this process. One that is paused
+    inside of it keeps its connection, and the run, which nobody could take over: not even its end could be written."""
+
+    def __init__(self, pool: Pool, hold: Hold | None, within: float) -> None:
         super().__init__(pool)
         self._pool = pool
         self._hold = hold
+        self._within = str(int(within * 1000))
 
     async def aclose(self) -> None:
         await self._pool.close()
@@ -50,14 +54,18 @@ class FencedPostgresSaver(AsyncPostgresSaver):
                 await pause.here("checkpoint.writing")
                 drive.check()
                 async with (
-                    connection.pipeline(),
+                    connection.pipeline() as messages,
                     connection.transaction(),
                     connection.cursor(binary=True, row_factory=dict_row) as cursor,
                 ):
+                    await cursor.execute(_sql.bound, (self._within, self._within))
                     if self._hold is None:
                         await cursor.execute(_sql.hold, (drive.run_id, drive.epoch))
                     else:
                         await self._hold(drive.run_id, drive.epoch)
+                    # Before a sync the server does not count this session as idle.
+                    await messages.sync()
+                    await pause.here("checkpoint.held")
                     yield cursor
         except psycopg.Error as error:
             told = _told(error)
@@ -76,7 +84,7 @@ def _told(error: psycopg.Error) -> Exception:
     return error
 
 
-async def open_postgres(url: str, *, size: int, hold: Hold | None) -> FencedPostgresSaver:
+async def open_postgres(url: str, *, size: int, hold: Hold | None, within: float) -> FencedPostgresSaver:
     """A saver on a pool of its own; its tables are made and upgraded first, by one process at a time."""
     pool: Pool = AsyncConnectionPool(
         url,
@@ -98,7 +106,7 @@ async def open_postgres(url: str, *, size: int, hold: Hold | None) -> FencedPost
     except Exception:
         await pool.close()
         raise
-    saver = FencedPostgresSaver(pool, hold)
+    saver = FencedPostgresSaver(pool, hold, within)
     async with pool.connection() as connection:
         while not await _locked(connection):
             await asyncio.sleep(0.1)

@@ -36,6 +36,7 @@ POINTS = frozenset(
         "step.recorded",
         "agent.stopped",
         "checkpoint.writing",
+        "checkpoint.held",
     }
 )
 

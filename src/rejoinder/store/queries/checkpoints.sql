@@ -13,3 +13,10 @@ SELECT pg_advisory_unlock(7355608, 4);
 
 -- name: make_schema
 CREATE SCHEMA IF NOT EXISTS rejoinder_checkpoints;
+
+-- name: bound
+-- How long this transaction may be idle, and where the server knows that (17), how long it may take: one that stops
+-- between two messages of a pipeline is not idle.
+SELECT set_config('idle_in_transaction_session_timeout', %s, true),
+       CASE WHEN current_setting('transaction_timeout', true) IS NOT NULL
+            THEN set_config('transaction_timeout', %s, true) END;
