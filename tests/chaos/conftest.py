@@ -80,22 +80,31 @@ class Chaos:
 
     async def pause_a_worker(self) -> None:
         """Stop one until the others have taken it for dead, and wake it."""
-        victim = self._some_worker()
-        victim.pause()
+        async with self.connected() as database:
 
-        async def buried() -> bool:
-            async with self.connected() as database:
-                return bool(
-                    await database.value(
-                        "SELECT count(*) FROM rejoinder.process WHERE pid = $1 AND ended_at IS NOT NULL",
-                        victim.pid,
-                    )
+            async def a_standing_one() -> Process | None:
+                # One that has just been started has no row yet, and nobody could find it dead.
+                one = self._some_worker()
+                stands = await database.value(
+                    "SELECT count(*) > 0 FROM rejoinder.process WHERE pid = $1 AND ended_at IS NULL", one.pid
                 )
+                return one if stands else None
 
-        try:
-            await assert_eventually(buried, "a paused worker was not found dead", 120)
-        finally:
-            victim.resume()
+            victim = await assert_eventually(a_standing_one, "no worker has started", 120)
+            assert victim is not None
+            victim.pause()
+            try:
+                # All of its rows: one that was taken for dead before goes on as another process.
+                await assert_eventually(
+                    lambda: database.value(
+                        "SELECT bool_and(ended_at IS NOT NULL) FROM rejoinder.process WHERE pid = $1",
+                        victim.pid,
+                    ),
+                    "a paused worker was not found dead",
+                    120,
+                )
+            finally:
+                victim.resume()
 
     async def kill_postgres(self) -> None:
         """kill -9 of the server and of all that serves a connection, and a start from what it had written."""
