@@ -14,6 +14,7 @@ from rejoinder.contract.verifiers import (
     MAX_CONFIG,
     MAX_NAME,
     Binding,
+    FreshnessWindow,
     SeenSetClaim,
     VerificationFailedError,
     Verifier,
@@ -99,12 +100,20 @@ class Verifiers:
         """What makes this genuine request count once, or None where only its age does. Raises as ``verify``."""
         verifier = self._known(binding)
         try:
-            defense = verifier.replay_defense(raw, headers, binding.config)
+            defense: object = verifier.replay_defense(raw, headers, binding.config)
         except VerificationFailedError:
             raise VerificationFailedError() from None
         except Exception as error:
             raise _broken(binding, error) from None
-        return defense if isinstance(defense, SeenSetClaim) else None
+        if isinstance(defense, SeenSetClaim):
+            return defense
+        if not isinstance(defense, FreshnessWindow):
+            # Such as what an async function returns. Taken for no claim, it would let every copy count.
+            raise _broken(
+                binding,
+                VerifierConfigError("replay_defense must return a SeenSetClaim or a FreshnessWindow"),
+            )
+        return None
 
     def _known(self, binding: Binding) -> Verifier:
         verifier = self._by_name.get(binding.verifier)

@@ -404,6 +404,18 @@ def test_a_claim_that_cannot_be_made() -> None:
     assert Verifiers([Own(lambda: None)]).claim(Binding("own"), BODY, {}) is None
 
 
+@pytest.mark.parametrize("returned", [None, False, 60, "evt_1", ("evt_1", 60), SeenSetClaim, object()])
+def test_a_defense_that_is_none_lets_nothing_through(returned: Any) -> None:
+    """Forgotten, or awaited by nobody: without a claim each copy of the request would count."""
+
+    class Careless(Own):
+        def replay_defense(self, raw: bytes, headers: Mapping[str, str], config: Mapping[str, Any]) -> Any:
+            return returned
+
+    with pytest.raises(VerificationError):
+        Verifiers([Careless(lambda: None)]).claim(Binding("own"), BODY, {})
+
+
 def test_an_unknown_verifier_decides_nothing() -> None:
     with pytest.raises(VerificationError):
         asyncio.run(Verifiers().verify(Binding("nobody"), BODY, {}))
