@@ -347,8 +347,12 @@ class Bridge:
 
     def _spawned(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            log.error("Something of a chat could not be done.", exc_info=task.exception())
+        if not task.cancelled() and (error := task.exception()) is not None:
+            if task.cancelling():
+                # Ended by us in the middle of the Host's database, which may tell that as a fault of its own.
+                log.info("Something of a chat was left undone at the end: %r", error)
+            else:
+                log.error("Something of a chat could not be done.", exc_info=error)
         self._emptied()
 
     def _emptied(self) -> None:
