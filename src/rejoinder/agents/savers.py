@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from uuid import UUID
 
 import psycopg
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool
@@ -37,6 +39,24 @@ class FencedPostgresSaver(AsyncPostgresSaver):
         self._pool = pool
         self._hold = hold
         self._within = str(int(within * 1000))
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        before = config["configurable"].get("checkpoint_id")
+        if before is not None and checkpoint["id"] <= before:
+            # Ids are times, and the run goes on from the greatest. From the older one the model would be asked again
+            # for what has been done since, and would give it other calls.
+            error = NotReadyError(
+                "the clock of this worker is behind the one that wrote the run's last checkpoint"
+            )
+            current_drive().end(error)
+            raise error
+        return await super().aput(config, checkpoint, metadata, new_versions)
 
     async def aclose(self) -> None:
         await self._pool.close()
@@ -74,6 +94,11 @@ class FencedPostgresSaver(AsyncPostgresSaver):
                 # a later checkpoint would stand on what is not there.
                 current_drive().end(told)
             raise told from (None if told is error else error)
+        except (LeaseLostError, NotReadyError) as error:
+            # Of the run's own database, where the checkpoints are in another one.
+            if pipeline:
+                current_drive().end(error)
+            raise
 
 
 def _told(error: psycopg.Error) -> Exception:

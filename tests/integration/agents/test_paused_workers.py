@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from contextlib import suppress
 from datetime import datetime
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
 import pytest
 
 from rejoinder.node import Node
+from rejoinder.runs.jobs import Later
 from rejoinder.store.database import Database
 from rejoinder.store.processes import ThisProcess
 from tests.integration.agents.support import agent
-from tests.integration.agents.test_deaths import Stall, _jobs, _played, effects, paying
+from tests.integration.agents.test_deaths import Stall, _jobs, _played, effects, paying, two
 from tests.integration.core.support import assert_sound
 from tests.integration.core.test_judging import _driven_by
 from tests.integration.nodes import ANN, running
@@ -57,6 +61,47 @@ async def test_a_worker_that_is_paused_inside_a_checkpoints_write_is_found_dead(
             await asyncio.wait_for(stuck, 30)
             assert await state_of(second, run_id) == "parked"
     assert effects == {"charge a": 1}
+    await assert_sound(database_url)
+
+
+async def test_a_worker_whose_clock_is_behind_does_nothing_that_would_be_forgotten(
+    database_url: str, database: Database, model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from langgraph.checkpoint.base import id as ids
+
+    pay = paying(False)
+    async with two(database_url, pay) as pair:
+        said = prompt(say(tools=[call("pay", what="a")]), say(tools=[call("pay", what="b")]), say("Done."))
+        pair.run_id = await pair.first.run_service.start_background("helper", {"message": said}, by=ANN)
+        await pair.start(0)
+        await pair.answer()
+        park = await database.value("SELECT park_id FROM rejoinder.resume WHERE run_id = $1", pair.run_id)
+
+        async def once() -> None:
+            with suppress(Later):
+                await _jobs(pair.first).resume(park, 0)
+
+        with monkeypatch.context() as patched:
+            # As on another machine, which knows nothing of the ids that were made here.
+            patched.setattr(ids, "_last_v6_timestamp", None)
+            patched.setattr(ids, "time", SimpleNamespace(time_ns=lambda: time.time_ns() - 3600 * 10**9))
+            stall = Stall("agent.stopped", 0)
+            stuck = asyncio.ensure_future(once())
+            reached = asyncio.ensure_future(stall.reached.wait())
+            await asyncio.wait({stuck, reached}, timeout=30, return_when=asyncio.FIRST_COMPLETED)
+        ids._last_v6_timestamp = None
+        if stuck.done():
+            # It was refused long before that point.
+            stall.wake()
+        await pair.first.process.leave("taken for dead")
+        await pair.resume(1)
+        stall.wake()
+        await asyncio.gather(stuck, return_exceptions=True)
+        reached.cancel()
+        await pair.answer()
+        await pair.resume(1)
+        assert await pair.result() == "Done."
+    assert effects == {"charge a": 1, "ship a": 1, "charge b": 1, "ship b": 1}
     await assert_sound(database_url)
 
 
