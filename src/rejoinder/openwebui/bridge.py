@@ -42,6 +42,8 @@ log = logging.getLogger("rejoinder.openwebui")
 
 #: Runs that are remembered as settled.
 _KEPT = 500
+#: Seconds for work that was cancelled to come to its end.
+_GRACE = 5
 STEERED = "This message was added to the reply that was being written."
 LOST = "The Gateway ended before it took up this message, which waited for its turn. Send it again."
 COLLECTED = "This message is answered together with the next one."
@@ -106,8 +108,12 @@ class Bridge:
     async def close(self) -> None:
         """Disconnect at once."""
         self.retired = self.messages.retired = True
-        for task in list(self._tasks):
+        ending = {task for task in self._tasks if task is not asyncio.current_task()}
+        for task in ending:
             task.cancel()
+        if ending:
+            # One that is cut off in the Host's database has its connection to give back, and may not be cut off there.
+            await asyncio.wait(ending, timeout=_GRACE)
         await self.messages.close()
         await self.client.close()
         self.registry.leave(self.id)
