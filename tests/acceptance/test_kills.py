@@ -176,9 +176,11 @@ TOOLS: dict[Flow, tuple[str, ...]] = {
 }
 
 
-#: Points inside an agent's run, where tests/integration/agents/test_deaths.py stops and replaces workers.
+#: Points inside an agent's run, where tests/integration/agents/test_deaths.py and test_paused_workers.py stop and replace
+#: workers.
 OF_AGENTS = {point for point in (*BEFORE, *AFTER) if point.startswith(("step.", "agent."))} | {
-    "checkpoint.writing"
+    "checkpoint.writing",
+    "checkpoint.held",
 }
 #: Points between runs that call each other.
 OF_CHAINS = {"nested.parked", "chain.settled"}
