@@ -15,8 +15,8 @@ from functools import partial
 from typing import Any
 from uuid import UUID, uuid4, uuid5
 
+from rejoinder.asks.asker import Asker
 from rejoinder.asks.horizon import Horizon
-from rejoinder.asks.service import Asker
 from rejoinder.contract import pause
 from rejoinder.contract.answers import AskAnswer, SuspendedInteraction
 from rejoinder.contract.errors import (

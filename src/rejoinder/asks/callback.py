@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from rejoinder.asks.external import ExternalAsks
+from rejoinder.asks.judging import checked_answer, digest_of
 from rejoinder.asks.seal import seal
-from rejoinder.asks.service import Asks, checked_answer, digest_of
+from rejoinder.asks.service import Asks
 from rejoinder.asks.tickets import Opened, TicketOffice
 from rejoinder.contract import pause
 from rejoinder.contract.errors import (

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID, uuid4
 
+from rejoinder.asks.asker import Asker
 from rejoinder.asks.external import ExternalAsks
-from rejoinder.asks.horizon import Horizon
+from rejoinder.asks.judging import (
+    GONE_ASKER,
+    checked_answer,
+    closed_error,
+    digest_of,
+    digest_or_none,
+    lapsed,
+    may_resolve,
+    withdrawn_text,
+)
 from rejoinder.asks.seal import Opener, seal
 from rejoinder.asks.waiters import Waiters
 from rejoinder.contract import pause
@@ -22,10 +31,8 @@ from rejoinder.contract.errors import (
     AnswerMismatchError,
     AskArgumentError,
     CallerAskError,
-    InteractionAlreadyAnsweredError,
     InteractionCancelledError,
     InteractionClosedError,
-    InteractionExpiredError,
     InteractionLimitError,
     InteractionNotFoundError,
     InteractionTimeoutError,
@@ -39,66 +46,15 @@ from rejoinder.contract.errors import (
 from rejoinder.contract.identity import SYSTEM, Identity
 from rejoinder.contract.questions import AskRequest, Question
 from rejoinder.contract.settings import Settings
-from rejoinder.contract.text import unstorable
 from rejoinder.observe.logs import get_logger
 from rejoinder.observe.metrics import metrics
 from rejoinder.store import signals as s
 from rejoinder.store.events import Events
-from rejoinder.store.questions import Closed, ForAnswer, Outcome, Questions, Recorded, RunReference
+from rejoinder.store.questions import Closed, ForAnswer, Outcome, Questions, Recorded
 from rejoinder.store.signals import Signals
 from rejoinder.verifiers.registry import Verifiers
 
 log = get_logger("asks")
-
-#: How a withdrawn question is explained to whoever tries to answer it.
-GONE_ASKER = "asker gone"
-
-
-@dataclass(slots=True)
-class Asker:
-    """The run that asks, as the ask core sees it. ``cannot_park`` is why it may not ask with mode="async", or None;
-    ``over``: its code has ended, and what it left behind may ask nothing more."""
-
-    run_id: UUID
-    epoch: int
-    tool: str
-    identity: Identity
-    owner_process: UUID
-    new_run: dict[str, Any] | None
-    cannot_park: str | None
-    #: Names its next parked question. Where it is not random, code that is played again finds what it asked before.
-    name_question: Callable[[], UUID] = uuid4
-    #: How far ahead the deadline of a parked question may lie.
-    horizon: Horizon | None = None
-    over: bool = False
-    #: Somebody waits for its run at the other end of a connection.
-    blocks: bool = False
-    #: Others than its driver wait for what it asks: they are told of each question by the id of this run.
-    followed: UUID | None = None
-    ordinal: int = 0
-    park_id: UUID | None = None
-    suspended: list[SuspendedInteraction] = field(default_factory=list)
-    writing: set[asyncio.Task[Any]] = field(default_factory=set)
-
-    @property
-    def finds_again(self) -> bool:
-        """Whether a parked question that it recorded stays open for the next one who plays its code."""
-        return self.name_question is not uuid4
-
-    @property
-    def has_asked(self) -> bool:
-        """Whether this run may have a row: it has tried to record a question."""
-        return self.new_run is None or self.ordinal > 0
-
-    async def written(self) -> None:
-        """Until every record that is under way has ended one way or the other."""
-        while self.writing:
-            await asyncio.wait(set(self.writing))
-
-    def reference(self) -> RunReference:
-        return RunReference(
-            self.run_id, self.epoch, self.tool, self.identity.name, self.owner_process, self.new_run
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,7 +296,7 @@ class Asks:
             return AskAnswer.told(SecretValue(value), outcome.reply)
         if outcome.state == "expired":
             raise InteractionTimeoutError(f"Nobody answered within {request.timeout:g} seconds.")
-        raise InteractionCancelledError(_withdrawn_text(outcome.reason))
+        raise InteractionCancelledError(withdrawn_text(outcome.reason))
 
     # Answering
 
@@ -400,7 +356,7 @@ class Asks:
         closed = await self._questions.close([identifier], "cancelled", by=by.name, via=via, reason=reason)
         if not closed:
             found = await self._find(identifier, by, via, as_caller=None)
-            raise _closed_error(found.question, by)
+            raise closed_error(found.question, by)
         self._tell_closed(closed)
 
     async def withdraw(self, identifiers: list[UUID], reason: str) -> None:
@@ -491,12 +447,12 @@ class Asks:
         if question.state == "pending":
             if not found.late:
                 return
-            error = _lapsed(question)
+            error = lapsed(question)
         else:
-            same = found.answer_digest is not None and found.answer_digest == _digest_or_none(question, value)
+            same = found.answer_digest is not None and found.answer_digest == digest_or_none(question, value)
             if question.state == "answered" and question.closed_by == by.name and same:
                 return
-            error = _closed_error(question, by)
+            error = closed_error(question, by)
         await self._note_refusal(question, by, via, error.code, None)
         raise error
 
@@ -552,71 +508,6 @@ class Asks:
         self._background.add(task)
         task.add_done_callback(self._background.discard)
         return task
-
-
-def may_resolve(by: Identity, question: Question) -> bool:
-    """Whether this identity is the caller that is asked: runs act as the one who called them, all the way down."""
-    return question.to_kind == "caller" and question.asked_by == by.name
-
-
-def digest_of(answer: Any) -> bytes:
-    """SHA-256 of the answer's canonical JSON: what makes a repeated answer recognisable as the same."""
-    import json
-
-    text = json.dumps(answer, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode("utf-8")).digest()
-
-
-def _digest_or_none(question: Question, value: Any) -> bytes | None:
-    if unstorable(value):
-        return None
-    from rejoinder.forms.answers import as_kept
-
-    return digest_of(as_kept(question.answer_format, question.format_payload, value))
-
-
-def checked_answer(question: Question, value: Any) -> Any:
-    """The answer, where it fits. Raises AnswerMismatchError."""
-    if reason := unstorable(value):
-        raise AnswerMismatchError(f"answer cannot be stored: {reason}")
-    if question.answer_format == "free":
-        if value is None:
-            raise AnswerMismatchError("answer must not be null")
-        return value
-    from rejoinder.forms.answers import check_answer
-
-    return check_answer(question.answer_format, question.format_payload, value)
-
-
-def _closed_error(question: Question, by: Identity) -> InteractionClosedError:
-    at = question.closed_at.isoformat() if question.closed_at else None
-    if question.state == "answered":
-        shown = None if question.sensitive else question.answer
-        return InteractionAlreadyAnsweredError(
-            "Interaction already answered", state="answered", by=question.closed_by, at=at, answer=shown
-        )
-    if question.state == "expired":
-        return _lapsed(question)
-    return InteractionClosedError(
-        _withdrawn_text(question.reason), state=question.state, by=question.closed_by, at=at
-    )
-
-
-def _lapsed(question: Question) -> InteractionExpiredError:
-    at = question.timeout_at.isoformat()
-    return InteractionExpiredError(
-        f"This question lapsed at {at}; the answer was not taken.", state="expired", at=at
-    )
-
-
-def _withdrawn_text(reason: str | None) -> str:
-    return {
-        GONE_ASKER: "The run that asked is gone; the question was withdrawn with it.",
-        "run ended": "The run that asked has ended; the question was withdrawn with it.",
-        "checkpoint gone": "The run that asked waited longer than its checkpoints are kept, and was ended.",
-        DECLINED: "The person who was asked declined to answer. No consent was given.",
-        DISMISSED: "The person who was asked closed the question without an answer. No consent was given.",
-    }.get(reason or "", "The question was withdrawn.")
 
 
 def _age(question: Question) -> float:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from rejoinder.asks.service import Asker, Asks
+from rejoinder.asks.asker import Asker
+from rejoinder.asks.service import Asks
 from rejoinder.contract.errors import NoRunError
 from rejoinder.contract.identity import Identity
 from rejoinder.contract.settings import Settings

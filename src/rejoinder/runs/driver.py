@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
-from rejoinder.asks.service import Asker, Asks
+from rejoinder.asks.asker import Asker
+from rejoinder.asks.service import Asks
 from rejoinder.contract import pause
 from rejoinder.contract.answers import SuspendedInteraction
 from rejoinder.contract.errors import (

@@ -8,7 +8,8 @@ from datetime import timedelta
 from typing import Any, Protocol
 from uuid import UUID, uuid4
 
-from rejoinder.asks.service import Asker, Asks
+from rejoinder.asks.asker import Asker
+from rejoinder.asks.service import Asks
 from rejoinder.contract import pause
 from rejoinder.contract.answers import AskAnswer
 from rejoinder.contract.errors import (

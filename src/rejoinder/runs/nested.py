@@ -13,7 +13,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
-from rejoinder.asks.service import Asker, Asks
+from rejoinder.asks.asker import Asker
+from rejoinder.asks.service import Asks
 from rejoinder.contract import pause
 from rejoinder.contract.answers import CallerAsk, SuspendedInteraction
 from rejoinder.contract.errors import (

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from rejoinder.asks.service import Asks, checked_answer
+from rejoinder.asks.judging import checked_answer
+from rejoinder.asks.service import Asks
 from rejoinder.contract.answers import SuspendedInteraction
 from rejoinder.contract.errors import (
     InteractionClosedError,
