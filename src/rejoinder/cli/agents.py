@@ -139,7 +139,9 @@ class Printer:
             print("Parked: it goes on when this is answered.")
         for one in questions:
             print(f"  {cell(one.get('question'))}")
-            print(f"  rejoinder interactions answer {cell(one.get('interaction_id'))}")
+            # What an outside system answers is opened there.
+            how = "open" if one.get("answer_format") == "external" else "answer"
+            print(f"  rejoinder interactions {how} {cell(one.get('interaction_id'))}")
         if body.get("asks"):
             print_asks(str(body.get("run_id")), body["asks"])
         elif not questions:
