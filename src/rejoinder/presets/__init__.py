@@ -1,0 +1,1 @@
+"""Presets: tools with some of their arguments fixed, in versions."""

@@ -1,0 +1,1 @@
+"""Schedules: tools that run at set times."""
