@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
 from rejoinder.access.keys import Access
 from rejoinder.agents.conductor import Agents
 from rejoinder.asks.callback import Callbacks
-from rejoinder.asks.canary import check_route
 from rejoinder.asks.deadlines import Deadlines
 from rejoinder.asks.external import ExternalAsks
 from rejoinder.asks.service import Asks
@@ -19,8 +17,8 @@ from rejoinder.asks.tickets import PURPOSE, TicketOffice
 from rejoinder.asks.waiters import Waiters
 from rejoinder.contract import pause
 from rejoinder.contract.errors import ConfigurationError, NotReadyError
-from rejoinder.contract.public import public_base, wrong_with
 from rejoinder.contract.settings import Settings
+from rejoinder.housekeeping import keep_house, send_canaries
 from rejoinder.net.guard import Guard
 from rejoinder.net.outbound import Outbound
 from rejoinder.observe.logs import get_logger
@@ -47,13 +45,7 @@ if TYPE_CHECKING:
 
 log = get_logger("node")
 
-HOUSEKEEPING_SECONDS = 60.0
-#: The first canary is sent once the doors stand open, the next ones at this distance.
-CANARY_FIRST_SECONDS = 10.0
-CANARY_SECONDS = 300.0
 LOOKS_PER_BEAT = 4
-#: A thousand images are looked at in one round; the next housekeeping goes on from there.
-MEDIA_ROUNDS = 20
 
 Kind = Literal["server", "worker", "up", "mcp"]
 
@@ -136,8 +128,8 @@ class Node:
         self._tasks = [
             asyncio.create_task(self._beat(), name="node.beat"),
             asyncio.create_task(self._look_for_dead(), name="node.dead"),
-            asyncio.create_task(self._keep_house(), name="node.housekeeping"),
-            asyncio.create_task(self._send_canaries(), name="node.canaries"),
+            asyncio.create_task(keep_house(self), name="node.housekeeping"),
+            asyncio.create_task(send_canaries(self), name="node.canaries"),
         ]
         if worker:
             from rejoinder.runs.jobs import Jobs
@@ -237,58 +229,3 @@ class Node:
         self.process.renew()
         await self.process.join()
         self.signals.renew_lock(self.process.lock_key)
-
-    async def _send_canaries(self) -> None:
-        """Servers look whether answers could reach them from outside, so that a dead route is not taken for tickets
-        that are over."""
-        base = self.settings.interactions_public_base_url
-        if base is None or wrong_with(base) is not None or self.kind not in ("server", "up"):
-            return
-        up = True
-        await asyncio.sleep(CANARY_FIRST_SECONDS)
-        while True:
-            try:
-                route = await check_route(self.office, self.outbound, public_base(base))
-            except NotReadyError:
-                pass
-            except Exception:
-                log.exception("the canary failed")
-            else:
-                metrics.callback_route.set(route.up)
-                if route.up != up:
-                    (log.info if route.up else log.error)("callback route", up=route.up, what=route.what)
-                up = route.up
-            await asyncio.sleep(CANARY_SECONDS)
-
-    async def _keep_house(self) -> None:
-        settings = self.settings
-        keep = timedelta(days=settings.rejoinder_audit_retention_days)
-        seen = ""
-        while True:
-            await asyncio.sleep(HOUSEKEEPING_SECONDS)
-            try:
-                while await self.events.prune(keep) >= 5000:
-                    await asyncio.sleep(0.1)
-                while (
-                    await self.runs.prune(
-                        results=settings.tai_tool_runs_result_ttl_seconds, rows=keep.total_seconds()
-                    )
-                    >= 1000
-                ):
-                    await asyncio.sleep(0.1)
-                await self.access.prune()
-                if self.worker is not None:
-                    await self.agents.sweep(self.asks)
-                while await self.tickets.prune() >= 5000:
-                    await asyncio.sleep(0.1)
-                for _ in range(MEDIA_ROUNDS):
-                    seen, _ = await self.media.prune(after=seen, kept=settings.interactions_idle_ttl_seconds)
-                    if not seen:
-                        break
-                    await asyncio.sleep(0.1)
-                while await self.hits.prune() >= 5000:
-                    await asyncio.sleep(0.1)
-            except NotReadyError:
-                pass
-            except Exception:
-                log.exception("housekeeping failed")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from rejoinder import node as nodes
+from rejoinder import housekeeping
 from rejoinder.asks.canary import check_route
 from rejoinder.asks.tickets import PURPOSE, TicketOffice
 from rejoinder.launch.doctor import examine
@@ -113,8 +113,8 @@ async def test_a_canary_opens_nothing(database_url: str) -> None:
 
 
 async def test_servers_keep_looking(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nodes, "CANARY_FIRST_SECONDS", 0)
-    monkeypatch.setattr(nodes, "CANARY_SECONDS", 0.02)
+    monkeypatch.setattr(housekeeping, "CANARY_FIRST_SECONDS", 0)
+    monkeypatch.setattr(housekeeping, "CANARY_SECONDS", 0.02)
     behind: list[App] = []
     async with (
         upstream({"GET": 404, "POST": 404}, {}, behind) as url,
