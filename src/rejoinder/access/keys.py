@@ -17,6 +17,7 @@ from uuid import UUID, uuid4
 
 import asyncpg
 
+from rejoinder.access.execution import may_bind
 from rejoinder.contract.errors import (
     AuthenticationError,
     BadInputError,
@@ -233,6 +234,22 @@ class Access:
         for one in gone:
             await self._events.add("key.revoked", actor=by.name, detail={"name": one["name"]})
         return [one["name"] for one in gone]
+
+    async def execution_key(self, name: object, *, by: Identity, field: str = "execution_key") -> Key:
+        """The live key ``name``, for work that runs later under its identity; store its ``id``, and ask
+        ``identity_of_key`` for its rights when the work runs. Raises BadInputError naming ``field`` where no such key
+        is live, and ForbiddenError, noted in the audit trail, where ``by`` may not hand its rights on."""
+        key_name = _name(name, field)
+        row = await self._db.row(_query(_sql.key_by_name), key_name)
+        bound = _identity(row)
+        if row is None or bound is None:
+            raise BadInputError(f"{field} names no key that is live", field=field)
+        if not may_bind(bound, row["owner_id"], by):
+            await self._events.add(
+                "access.refused", actor=by.name, reason="may not bind this key", detail={"key": key_name}
+            )
+            raise ForbiddenError(f"You may not let work run under the key {key_name}.", field=field)
+        return _key(row)
 
     async def ensure_owner_key(self) -> str | None:
         """On the first start: an admin key named ``owner``. Returns its secret, or None where an admin key exists."""
