@@ -8,7 +8,7 @@ limited: see ``flood``.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from fastapi import Request
@@ -20,8 +20,13 @@ from starlette.types import Receive, Scope, Send
 
 from rejoinder.access.declared import BUDGET, GRANT, Budget
 from rejoinder.access.gate import CALLER, Caller, authenticate, check_session_request
-from rejoinder.contract.errors import ConfigurationError, ForbiddenError
-from rejoinder.contract.identity import Identity
+from rejoinder.contract.errors import (
+    AuthenticationError,
+    ConfigurationError,
+    ForbiddenError,
+    NotReadyError,
+)
+from rejoinder.contract.identity import Grant, Identity
 
 if TYPE_CHECKING:
     from rejoinder.node import Node
@@ -59,6 +64,23 @@ async def admit(connection: HTTPConnection, grant: DoorGrant) -> Caller | None:
         await _note(connection, node, identity, grant)
         raise ForbiddenError(f"This needs a key with the {grant} grant.")
     return caller
+
+
+def still_admitted(connection: HTTPConnection, grant: Grant) -> Callable[[], Awaitable[bool]]:
+    """For requests that wait: whether their caller would be let in now, with this grant."""
+    node: Node = connection.scope[NODE]
+
+    async def admitted() -> bool:
+        try:
+            caller = await authenticate(connection, node.access)
+        except AuthenticationError:
+            return False
+        except NotReadyError:
+            # The database is away: it shows nothing new either.
+            return True
+        return caller.identity.may(grant)
+
+    return admitted
 
 
 async def _note(connection: HTTPConnection, node: Node, identity: Identity, grant: str) -> None:

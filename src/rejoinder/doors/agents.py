@@ -20,10 +20,15 @@ from rejoinder.access.gate import Caller
 from rejoinder.agents.runnable import why_not_run
 from rejoinder.asks.tail import sse
 from rejoinder.contract.answers import SuspendedInteraction
-from rejoinder.contract.errors import AgentNotFoundError, AgentNotRunnableError, BadInputError
+from rejoinder.contract.errors import (
+    AgentNotFoundError,
+    AgentNotRunnableError,
+    AuthenticationError,
+    BadInputError,
+)
 from rejoinder.contract.identity import Identity
 from rejoinder.contract.questions import Question
-from rejoinder.doors.admission import Door, PlainDoor, needs
+from rejoinder.doors.admission import Door, PlainDoor, needs, still_admitted
 from rejoinder.doors.blocking import unless_gone
 from rejoinder.doors.bodies import LARGE, read_object, reply
 from rejoinder.doors.problems import internal, problem_of
@@ -58,7 +63,12 @@ class RunAgent(PlainDoor):
         if lacking := why_not_run(agent):
             raise AgentNotRunnableError(f"this agent cannot be run here: {lacking}")
         told = Telling(self.node, caller.identity, scope, send, uuid4())
-        await unless_gone(receive, told.run(agent, body, traceparent(connection), follow=follow))
+        run = told.run(agent, body, traceparent(connection), follow=follow)
+        try:
+            await unless_gone(receive, run, still_admitted(connection, "write"))
+        except AuthenticationError as error:
+            # The response has begun: it says itself why it ends.
+            await told.failed(error)
         await send({"type": "http.response.body", "body": b""})
 
 
@@ -96,7 +106,7 @@ class Telling:
                 await self._tell(str(frame["type"]), {k: v for k, v in frame.items() if k != "type"})
             result = await going
         except Exception as error:
-            await self._failed(error)
+            await self.failed(error)
             return
         finally:
             if not going.done():
@@ -106,6 +116,14 @@ class Telling:
             await self._parked(follow)
         else:
             await self._final(result)
+
+    async def failed(self, error: Exception) -> None:
+        """Tell that the run, or the listening to it, ended with this error."""
+        problem = problem_of(error, self._scope[REQUEST_ID])
+        if problem is None:
+            log.error("an agent's run failed", id=self._scope[REQUEST_ID], exc_info=error)
+            problem = internal(self._scope[REQUEST_ID])
+        await self._tell("error", {"status": "failed", **problem[1]})
 
     async def _next(self) -> dict[str, Any] | None:
         """The next frame; None once the run has come to its end here. Says that it is still here meanwhile."""
@@ -160,13 +178,6 @@ class Telling:
 
     async def _final(self, result: RunResult) -> None:
         await self._tell("final", {"kind": result.kind, "result": result.result})
-
-    async def _failed(self, error: Exception) -> None:
-        problem = problem_of(error, self._scope[REQUEST_ID])
-        if problem is None:
-            log.error("an agent's run failed", id=self._scope[REQUEST_ID], exc_info=error)
-            problem = internal(self._scope[REQUEST_ID])
-        await self._tell("error", {"status": "failed", **problem[1]})
 
     async def _tell(self, event: str, body: dict[str, Any]) -> None:
         await self._write(sse(event, {"run_id": str(self._run_id), **body}))

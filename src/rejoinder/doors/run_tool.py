@@ -9,7 +9,7 @@ from starlette.types import Receive, Send
 
 from rejoinder.access.gate import Caller
 from rejoinder.contract.errors import BadInputError
-from rejoinder.doors.admission import PlainDoor
+from rejoinder.doors.admission import PlainDoor, still_admitted
 from rejoinder.doors.blocking import unless_gone
 from rejoinder.doors.bodies import JSON_TYPE, LARGE, read_object, to_bytes
 
@@ -45,6 +45,7 @@ class RunTool(PlainDoor):
             self.node.run_service.call(
                 name, arguments, by=caller.identity, door=DOOR, traceparent=traceparent(connection)
             ),
+            still_admitted(connection, "write"),
         )
         content = to_bytes({"data": result.as_json()})
         headers = [

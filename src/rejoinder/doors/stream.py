@@ -7,15 +7,13 @@ import time
 from starlette.requests import HTTPConnection
 from starlette.types import Receive, Send
 
-from rejoinder.access.gate import Caller, authenticate
-from rejoinder.contract.errors import AuthenticationError, BadInputError, NotReadyError
-from rejoinder.doors.admission import PlainDoor
+from rejoinder.access.gate import Caller
+from rejoinder.contract.errors import AuthenticationError, BadInputError
+from rejoinder.doors.admission import PlainDoor, still_admitted
 from rejoinder.doors.blocking import unless_gone
 
 #: Seconds of silence after which a comment is written. Events that this reader may not see are silence.
 KEEP_ALIVE = 15.0
-#: Seconds after which a stream's key or session is looked at again: a revoked one must not go on reading.
-LOOK_AGAIN = 15.0
 
 CONNECTED = b": connected\n\n"
 STILL_HERE = b": keep-alive\n\n"
@@ -52,14 +50,10 @@ class Stream(PlainDoor):
                 await _write(send, CONNECTED + b"".join(missed))
                 del missed[:]
                 now = time.monotonic()
-                silent, stale = now + KEEP_ALIVE, now + LOOK_AGAIN
+                silent = now + KEEP_ALIVE
                 while True:
-                    frame = await subscriber.next(max(0.001, min(silent, stale) - now))
+                    frame = await subscriber.next(max(0.001, silent - now))
                     now = time.monotonic()
-                    if now >= stale:
-                        if not await self._still_allowed(connection):
-                            return
-                        stale = now + LOOK_AGAIN
                     if frame is not None:
                         await _write(send, frame)
                     elif now >= silent:
@@ -68,18 +62,12 @@ class Stream(PlainDoor):
                         continue
                     silent = now + KEEP_ALIVE
 
-        await unless_gone(receive, follow())
-        await send({"type": "http.response.body", "body": b""})
-
-    async def _still_allowed(self, connection: HTTPConnection) -> bool:
         try:
-            caller = await authenticate(connection, self.node.access)
+            await unless_gone(receive, follow(), still_admitted(connection, "read"))
         except AuthenticationError:
-            return False
-        except NotReadyError:
-            # The database is away: it shows nothing new either.
-            return True
-        return caller.identity.may(self.grant)
+            # The stream ends as one does: whoever connects again is told why.
+            pass
+        await send({"type": "http.response.body", "body": b""})
 
 
 async def _write(send: Send, data: bytes) -> None:

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from rejoinder.contract.errors import BadInputError, VisitRequestError
 from rejoinder.contract.identity import Identity
-from rejoinder.doors.admission import VIA, Door, identity_of, needs
+from rejoinder.doors.admission import VIA, Door, identity_of, needs, still_admitted
 from rejoinder.doors.blocking import unless_gone
 from rejoinder.doors.bodies import LARGE, read_object, reply
 from rejoinder.doors.parameters import Words, maybe_uuid, run_id
@@ -142,7 +142,8 @@ def router(node: Node) -> APIRouter:
         """Answers when the run is parked or has ended, or after ``seconds`` (at most 120) as it is then."""
         identifier = run_id(request.path_params["run_id"])
         waiting = watch.settled(identifier, identity_of(request), min(seconds, WAIT_CAP))
-        return reply((await unless_gone(request.receive, waiting)).as_json())
+        still = still_admitted(request, "read")
+        return reply((await unless_gone(request.receive, waiting, still)).as_json())
 
     @api.post(
         "/api/tool-runs/{run_id}/resume",
@@ -160,7 +161,7 @@ def router(node: Node) -> APIRouter:
         coming = node.visits.resume(
             identifier, answers, by=identity_of(request), via=VIA, seconds=min(seconds, WAIT_CAP)
         )
-        result = await unless_gone(request.receive, coming)
+        result = await unless_gone(request.receive, coming, still_admitted(request, "write"))
         return reply(result.as_json(), headers={RUN_ID_HEADER.decode(): str(identifier)})
 
     @api.post(

@@ -11,6 +11,7 @@ from uuid import UUID
 import httpx2
 import pytest
 
+from rejoinder.doors import blocking
 from rejoinder.runs.agent import Agent, ModelSpec
 from rejoinder.runs.ask import ask
 from rejoinder.runs.tools import tool
@@ -141,6 +142,20 @@ async def test_who_leaves_cancels_what_is_going(database_url: str, model: Model)
             return [run.state for run in await e.node.run_service.newest(by=ANN)] == ["cancelled"]
 
         await assert_eventually(cancelled, "the run was left")
+        model.release("middle")
+
+
+async def test_whose_key_is_revoked_is_told_no_more(
+    database_url: str, model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocking, "LOOK_AGAIN", 0.05)
+    async with served(database_url, agent(double)) as e, await e.client("sue", "write") as sue:
+        telling = asyncio.create_task(told(e, "helper", prompt(say("One ", hold("middle"), "two.")), sue))
+        await model.held("middle")
+        assert (await e.owner.delete("/api/keys/sue")).status_code == 200
+        kind, body = (await telling)[-1]
+        assert (kind, body["code"]) == ("error", "unauthenticated")
+        assert [run.state for run in await e.node.run_service.newest(by=ANN)] == ["cancelled"]
         model.release("middle")
 
 

@@ -10,6 +10,7 @@ import pytest
 import uvicorn
 
 from rejoinder.contract.errors import InteractionCancelledError
+from rejoinder.doors import blocking
 from rejoinder.runs.ask import ask
 from rejoinder.runs.context import current_run
 from rejoinder.runs.tools import tool
@@ -163,6 +164,24 @@ async def test_a_caller_that_disconnects_withdraws_what_it_asked(database_url: s
         late = await e.owner.post(f"/api/interactions/{asked.id}/answer", json={"answer": "yes"})
         assert late.status_code == 409
         assert "gone" in late.json()["error"]
+
+
+async def test_a_caller_whose_key_is_revoked_waits_no_longer(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocking, "LOOK_AGAIN", 0.05)
+    async with served(database_url) as e, await e.client("ann", "read", "write") as ann:
+        hers, owners = await e.ask(ann), await e.ask()
+        assert (await e.owner.delete("/api/keys/ann")).status_code == 200
+        refused = await hers.call
+        assert (refused.status_code, refused.json()["code"]) == (401, "unauthenticated")
+        assert await e.state(hers.id) == "cancelled"
+        late = await e.owner.post(f"/api/interactions/{hers.id}/answer", json={"answer": "yes"})
+        assert late.status_code == 409
+        # Whose key is live waits on, however often that was looked at.
+        answer = await e.owner.post(f"/api/interactions/{owners.id}/answer", json={"answer": "yes"})
+        assert answer.status_code == 200
+        assert (await owners.call).json()["data"]["result"]["answer"] == "yes"
 
 
 async def test_a_caller_that_disconnects_while_the_tool_works_ends_it(database_url: str) -> None:

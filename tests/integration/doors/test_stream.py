@@ -12,7 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from rejoinder.doors import stream
+from rejoinder.doors import blocking, stream
 from tests.integration.doors.edge import Edge, edge, served
 from tests.support import assert_eventually
 
@@ -153,7 +153,7 @@ async def test_silence_is_broken_though_others_questions_come(
 
 
 async def test_a_revoked_key_reads_no_longer(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "LOOK_AGAIN", 0.1)
+    monkeypatch.setattr(blocking, "LOOK_AGAIN", 0.1)
     async with served(database_url) as e:
         ann = await e.client("ann", "read")
         async with ann, reading(ann) as tail:
