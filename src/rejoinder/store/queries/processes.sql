@@ -7,10 +7,10 @@ UPDATE rejoinder.process SET beat_at = clock_timestamp() WHERE id = $1 AND ended
 RETURNING EXTRACT(EPOCH FROM clock_timestamp() - pg_postmaster_start_time())::float8;
 
 -- name: bury_dead
-SELECT process_id, withdrawn FROM rejoinder.bury_dead_v2($1, $2);
+SELECT process_id, withdrawn FROM rejoinder.bury_dead_v3($1, $2);
 
 -- name: leave
-SELECT rejoinder.end_process_v2($1, $2);
+SELECT rejoinder.end_process_v3($1, $2);
 
 -- name: alive
 SELECT id, kind, host, pid, version, started_at, beat_at FROM rejoinder.process
