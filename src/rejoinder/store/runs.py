@@ -45,6 +45,7 @@ class Run:
     entered_at: datetime | None
     finished_at: datetime | None
     parent_run_id: UUID | None
+    preset_version: UUID | None = None
 
     def as_json(self, *, bodies: bool = True) -> dict[str, Any]:
         """What ``GET /api/tool-runs/{id}`` answers; ``bodies=False`` leaves arguments, result and error out."""
@@ -242,3 +243,8 @@ class Runs:
     async def told(self, identifier: UUID) -> None:
         """The run's end was told to the caller that had claimed it."""
         await self._db.execute(_sql.told, identifier)
+
+    async def pin_preset(self, identifier: UUID, version: UUID) -> UUID:
+        """The version of a preset that a run began with: this one, where no other was written down before."""
+        found: UUID | None = await self._db.value(_sql.pin_preset, identifier, version)
+        return version if found is None else found

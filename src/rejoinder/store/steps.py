@@ -32,6 +32,16 @@ class Step:
     outcome: Any
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A step as it is recorded; ``outcome`` is what it came to, where its ``state`` is done."""
+
+    name: str
+    state: Literal["entered", "asked", "done", "interrupted"]
+    starts: int
+    outcome: Any
+
+
 class Steps:
     def __init__(self, database: Database) -> None:
         self._db = database
@@ -61,6 +71,15 @@ class Steps:
             await self._db.value(_sql.record, identifier, run_id, epoch, "done", round_, questions, outcome)
         )
 
+    async def of_run(self, run_id: UUID) -> dict[UUID, Kept]:
+        """Every step that the run has begun, by its id."""
+        rows = await self._db.rows(_sql.of_run, run_id)
+        return {row["id"]: Kept(row["name"], row["state"], row["starts"], row["outcome"]) for row in rows}
+
+    async def forget(self, run_id: UUID, epoch: int, identifiers: list[UUID]) -> None:
+        """These steps are to be done anew. Nothing happens where another worker drives the run."""
+        await self._db.execute(_sql.forget, run_id, epoch, identifiers)
+
     async def hold(self, run_id: UUID, epoch: int) -> None:
         """Raises LeaseLostError unless the run is driven in this epoch."""
         try:
@@ -89,3 +108,8 @@ class Steps:
         row = await self._db.row(_sql.standing, run_id)
         assert row is not None
         return row["park_id"], row["asked"]
+
+    async def pin_preset(self, identifier: UUID, version: UUID) -> UUID:
+        """The version of a preset that a step began with: this one, where no other was written down before."""
+        found: UUID | None = await self._db.value(_sql.pin_preset, identifier, version)
+        return version if found is None else found

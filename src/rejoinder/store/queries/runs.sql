@@ -1,6 +1,6 @@
 -- name: columns
 id, tool, arguments, door, state, phase, identity, key_id, owner_process, epoch, starts, idempotent, held, result,
-error, trace, created_at, entered_at, finished_at, parent_run_id
+error, trace, created_at, entered_at, finished_at, parent_run_id, preset_version
 
 -- name: by_id
 SELECT {columns} FROM rejoinder.run WHERE id = $1;
@@ -74,3 +74,7 @@ SELECT status, run_id, lost_run FROM rejoinder.claim_call_v1($1, $2, $3, $4, $5,
 -- name: told
 -- The end of a call was told to its caller: the same call now means a new run.
 UPDATE rejoinder.run SET call_digest = NULL WHERE id = $1 AND call_digest IS NOT NULL AND state NOT IN ('running', 'parked');
+
+-- name: pin_preset
+-- The first that drives a run decides which version of a preset it began with.
+UPDATE rejoinder.run SET preset_version = COALESCE(preset_version, $2) WHERE id = $1 RETURNING preset_version;

@@ -13,6 +13,14 @@ SELECT (SELECT p.id FROM rejoinder.park p
          WHERE p.run_id = $1 AND p.sealed_at IS NULL AND p.killed_at IS NULL ORDER BY p.round DESC LIMIT 1) AS park_id,
        (SELECT count(*) FROM rejoinder.question q WHERE q.run_id = $1) AS asked;
 
+-- name: of_run
+SELECT id, name, state, starts, outcome FROM rejoinder.step WHERE run_id = $1;
+
+-- name: forget
+-- Of these steps it is as if they had never begun. Not by a worker that no longer drives the run.
+WITH held AS (SELECT 1 FROM rejoinder.run r WHERE r.id = $1 AND r.epoch = $2 AND r.state = 'running' FOR SHARE)
+DELETE FROM rejoinder.step s WHERE s.id = ANY ($3) AND s.run_id = $1 AND EXISTS (SELECT FROM held);
+
 -- name: sweepable
 -- Ended runs whose checkpoints nobody needs any more. A held one may be sent on from its own.
 SELECT id FROM rejoinder.run
@@ -30,3 +38,6 @@ SELECT q.id FROM rejoinder.question q JOIN rejoinder.run r ON r.id = q.run_id
  WHERE r.checkpointed AND r.state = 'parked' AND r.entered_at < rejoinder.clock() - $1::interval
    AND q.state = 'pending' AND q.park_id IS NOT NULL
  ORDER BY r.entered_at LIMIT $2;
+
+-- name: pin_preset
+UPDATE rejoinder.step SET preset_version = COALESCE(preset_version, $2) WHERE id = $1 RETURNING preset_version;
