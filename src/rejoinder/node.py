@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Literal
 
 from rejoinder.access.keys import Access
+from rejoinder.access.public import PublicRoutes
 from rejoinder.agents.conductor import Agents
 from rejoinder.asks.callback import Callbacks
 from rejoinder.asks.deadlines import Deadlines
@@ -94,6 +95,7 @@ class Node:
         self.tail = Tail(self.events, self.questions, self.signals, poll=min(1.0, poll))
         self.access = Access(self.database, self.events, self.signals, settings)
         self.agents = Agents(self.database, self.questions, settings)
+        self.public_routes = PublicRoutes(self.database, self.events, self.signals, settings)
         self.nested = Nested(self.database)
         self.run_service = RunService(
             self.runs, self.asks, registry, self.signals, self.process, settings, self.agents, self.nested

@@ -39,6 +39,7 @@ REMOTE = (
     ("hooks", "hooks:app", "See how outside systems prove themselves."),
     ("agents", "agents:app", "List agents, and run one while it tells what it does."),
     ("keys", "keys:app", "List, create and revoke API keys."),
+    ("scopes", "scopes:app", "Open and close the doors that outside systems call."),
     ("sign-in", "audit:sign_in", "Print a link that signs a browser in to the inbox."),
     ("audit", "audit:audit", "Show what happened: every question, attempt, answer, lapse and refusal."),
 )

@@ -14,6 +14,7 @@ from rejoinder.contract.errors import BadInputError
 from rejoinder.contract.text import unstorable_text
 from rejoinder.doors.admission import Door, caller_of, identity_of, needs
 from rejoinder.doors.bodies import SMALL, read_object, reply
+from rejoinder.doors.parameters import Words
 from rejoinder.doors.schemas import body, gives
 from rejoinder.node import Node
 
@@ -79,6 +80,38 @@ def router(node: Node) -> APIRouter:
             },
             status=201,
         )
+
+    @api.get(
+        "/api/scopes/public",
+        openapi_extra=needs("admin", **gives("PublicRoutes")),
+        summary="List the public routes",
+    )
+    async def public_routes() -> Response:
+        """The doors outside ``/api`` that stand open to all. Where access control is off they all do."""
+        return reply({"items": [route.as_json() for route in await node.public_routes.all()]})
+
+    @api.put(
+        "/api/scopes/public",
+        openapi_extra=needs(
+            "admin", refuses=(400, 404, 408, 413), **body("NewPublicRoute"), **gives("PublicRoute")
+        ),
+        summary="Pin a public route",
+    )
+    async def pin(request: Request) -> Response:
+        """Opens what ``pattern`` names, everywhere and at once: ``/universal_webhook/*``, ``/universal_webhook/`` and
+        one topic, or ``/trigger/*``."""
+        body = await read_object(request.scope, request.receive, SMALL, keys=frozenset(("pattern",)))
+        return reply((await node.public_routes.pin(body.get("pattern"), by=identity_of(request))).as_json())
+
+    @api.delete(
+        "/api/scopes/public",
+        openapi_extra=needs("admin", refuses=(400, 404), **gives("UnpinnedRoute")),
+        summary="Unpin a public route",
+    )
+    async def unpin(request: Request, pattern: Words = None) -> Response:
+        """Closes it again, everywhere and at once."""
+        await node.public_routes.unpin(pattern, by=identity_of(request))
+        return reply({"pattern": pattern, "status": "unpinned"})
 
     return api
 

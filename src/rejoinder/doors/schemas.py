@@ -292,6 +292,10 @@ SCHEMAS: dict[str, Schema] = {
     "CreatedKey": record({"key": ref("Key"), "secret": TEXT}),
     "RevokedKeys": record({"revoked": items(TEXT)}),
     "SignInLink": record({"url": {"type": "string", "format": "uri"}, "expires_in_seconds": WHOLE}),
+    "PublicRoute": record({"pattern": TEXT, "created_at": MOMENT, "created_by": TEXT}),
+    "PublicRoutes": record({"items": items(ref("PublicRoute"))}),
+    "NewPublicRoute": record({"pattern": TEXT}),
+    "UnpinnedRoute": record({"pattern": TEXT, "status": {"const": "unpinned"}}),
     "Health": record({"status": {"const": "ok"}}),
     "Ready": record(
         {

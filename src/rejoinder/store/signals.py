@@ -32,6 +32,9 @@ EVENTS = "e"
 DEADLINE = "d"
 RUN = "r"
 KEYS = "k"
+#: A hook run is due.
+HOOKS = "h"
+PUBLIC = "p"
 #: Jobs were enqueued: resumptions, or first phases of runs.
 RESUMES = "j:resume"
 STARTS = "j:run"
