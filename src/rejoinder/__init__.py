@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rejoinder.contract.answers import ReplyTo as ReplyTo
     from rejoinder.contract.answers import SecretValue as SecretValue
     from rejoinder.contract.answers import SuspendedInteraction as SuspendedInteraction
+    from rejoinder.contract.deliveries import Delivery as Delivery
     from rejoinder.contract.elicitation import AcceptedElicitation as AcceptedElicitation
     from rejoinder.contract.elicitation import CancelledElicitation as CancelledElicitation
     from rejoinder.contract.elicitation import DeclinedElicitation as DeclinedElicitation
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from rejoinder.contract.verifiers import VerifierConfigError as VerifierConfigError
     from rejoinder.runs.ask import ask as ask
     from rejoinder.runs.ask import ask_blocking as ask_blocking
+    from rejoinder.runs.context import current_delivery as current_delivery
     from rejoinder.runs.context import current_run as current_run
     from rejoinder.runs.elicitation import Context as Context
     from rejoinder.runs.nested import call_tool as call_tool
@@ -53,6 +55,7 @@ _PUBLIC = {
     "CancelledElicitation": "rejoinder.contract.elicitation",
     "Context": "rejoinder.runs.elicitation",
     "DeclinedElicitation": "rejoinder.contract.elicitation",
+    "Delivery": "rejoinder.contract.deliveries",
     "FormData": "rejoinder.contract.forms",
     "FormPage": "rejoinder.contract.forms",
     "InteractionCancelledError": "rejoinder.contract.errors",
@@ -69,6 +72,7 @@ _PUBLIC = {
     "ask": "rejoinder.runs.ask",
     "ask_blocking": "rejoinder.runs.ask",
     "call_tool": "rejoinder.runs.nested",
+    "current_delivery": "rejoinder.runs.context",
     "current_run": "rejoinder.runs.context",
     "FreshnessWindow": "rejoinder.contract.verifiers",
     "SeenSetClaim": "rejoinder.contract.verifiers",

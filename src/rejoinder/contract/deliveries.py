@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+#: The door that a run came through which a hook started.
+DOOR = "hooks"
+
 
 @dataclass(frozen=True, slots=True)
 class Delivery:

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from rejoinder.asks.asker import Asker
 from rejoinder.asks.service import Asks
+from rejoinder.contract.deliveries import Delivery
 from rejoinder.contract.errors import NoRunError
 from rejoinder.contract.identity import Identity
 from rejoinder.contract.settings import Settings
@@ -37,6 +38,8 @@ class RunContext:
     listen: Callable[[dict[str, Any]], None] | None = None
     #: Runs the tools that this one calls.
     nested: NestedCalls | None = None
+    #: What a hook started this run on.
+    delivery: Delivery | None = None
 
 
 _current: ContextVar[RunContext | None] = ContextVar("rejoinder_run", default=None)
@@ -48,6 +51,14 @@ def current_run() -> RunContext:
     if run is None:
         raise NoRunError()
     return run
+
+
+def current_delivery() -> Delivery | None:
+    """The kept delivery that a hook started this run on; None in every other run, and in those that this one calls.
+
+    It is read from the store by the run, and never from arguments, which anybody could have made up. Raises NoRunError
+    outside a run."""
+    return current_run().delivery
 
 
 def entering(run: RunContext) -> Any:

@@ -11,6 +11,7 @@ from rejoinder.asks.asker import Asker
 from rejoinder.asks.service import Asks
 from rejoinder.contract import pause
 from rejoinder.contract.answers import SuspendedInteraction
+from rejoinder.contract.deliveries import Delivery
 from rejoinder.contract.errors import (
     LeaseLostError,
     NotReadyError,
@@ -63,6 +64,7 @@ class Driver:
         attempt: int = 1,
         returned: str = "run.returned",
         listen: Callable[[dict[str, Any]], None] | None = None,
+        delivery: Delivery | None = None,
     ) -> RunResult:
         """Run ``code`` as this run. Returns its result, or that it is parked. Raises the exceptions that it raised;
         EscapedError in the place of what is no Exception, and CancelledError only where the run was cancelled."""
@@ -78,6 +80,7 @@ class Driver:
             attempt=attempt,
             listen=listen,
             nested=self.nested,
+            delivery=delivery,
         )
         token = entering(context)
         try:

@@ -12,6 +12,8 @@ from rejoinder.asks.asker import Asker
 from rejoinder.asks.service import Asks
 from rejoinder.contract import pause
 from rejoinder.contract.answers import AskAnswer
+from rejoinder.contract.deliveries import DOOR as HOOKS_DOOR
+from rejoinder.contract.deliveries import Delivery
 from rejoinder.contract.errors import (
     ApprovalDeniedError,
     InteractionCancelledError,
@@ -39,6 +41,7 @@ from rejoinder.runs.outcome import RunResult
 from rejoinder.runs.service import why_not_park
 from rejoinder.runs.tools import Tool
 from rejoinder.store import signals as s
+from rejoinder.store.deliveries import Deliveries
 from rejoinder.store.nested import Nested
 from rejoinder.store.processes import ThisProcess
 from rejoinder.store.questions import Questions
@@ -99,6 +102,8 @@ class Jobs:
             )
             self._chains = Chains(nested, signals)
         self._driving: set[asyncio.Task[RunResult]] = set()
+        #: What hooks start runs on.
+        self.deliveries: Deliveries | None = None
 
     async def run(self, run_id: UUID, attempts: int) -> None:
         """A background run's first phase. Raises Later."""
@@ -205,6 +210,7 @@ class Jobs:
         )
         arguments = run.arguments or {}
         code = self._code(run, tool, questions)
+        delivery = await self._delivery(run)
         with span(
             "rejoinder.run" if questions is None else "rejoinder.resume",
             attributes={"rejoinder.tool": run.tool, "rejoinder.run_id": str(run.id)},
@@ -217,6 +223,7 @@ class Jobs:
                     arguments,
                     code,
                     attempt=_attempt(run, questions is not None),
+                    delivery=delivery,
                     returned="run.returned" if questions is None else "resume.returned",
                 )
             )
@@ -240,6 +247,12 @@ class Jobs:
         )
         await pause.here("run.finished")
         self._told(run, "succeeded", finished, withdrawn)
+
+    async def _delivery(self, run: Run) -> Delivery | None:
+        deliveries = self.deliveries
+        if deliveries is None or run.door != HOOKS_DOOR:
+            return None
+        return await patiently(lambda: deliveries.of_run(run.id))
 
     def _code(self, run: Run, tool: Tool, questions: list[Question] | None) -> Callable[[], Awaitable[Any]]:
         if isinstance(tool, Agent):
@@ -317,6 +330,8 @@ class Jobs:
         metrics.runs.labels(state).inc()
         # Its end may concern the runs around it.
         self._signals.tell(s.EVENTS, s.RESUMES, s.run(run.id), *(s.question(one) for one in withdrawn))
+        if run.door == HOOKS_DOOR and state != "succeeded":
+            self._signals.tell(s.HOOKS)
 
     async def _identity(self, run: Run) -> Identity | None:
         """The asker's identity as it stands now; its key may have been revoked since."""

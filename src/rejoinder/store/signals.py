@@ -34,6 +34,8 @@ RUN = "r"
 KEYS = "k"
 #: A hook run is due.
 HOOKS = "h"
+#: A hook run is due.
+HOOKS = "h"
 PUBLIC = "p"
 #: Jobs were enqueued: resumptions, or first phases of runs.
 RESUMES = "j:resume"
