@@ -147,6 +147,12 @@ async def test_a_person_is_told_on_a_page(database_url: str) -> None:
             assert reply.headers["content-type"].startswith("text/html")
             assert "zqxj" not in reply.text
             assert reply.headers["retry-after"] in reply.text
+            assert "<html lang=en>" in reply.text
+            german = await anonymous.get(path, headers={"accept-language": "de-AT, en;q=0.5"})
+            assert (german.status_code, german.headers["retry-after"] in german.text) == (429, True)
+            assert "<html lang=de>" in german.text
+            assert "Aus Ihrem Netz" in german.text
+            assert (await anonymous.head(path)).status_code == 429
 
 
 @pytest.mark.parametrize(

@@ -35,12 +35,6 @@ TICKET = "genuine_ticket"
 HOME = "home"
 SLOT_SECONDS = 10
 
-_PAGE = (
-    "<!doctype html>\n<html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
-    "<title>Too many requests</title>\n<p>Too many requests came from your network. Wait {seconds} seconds, then load "
-    "this page again."
-)
-
 
 class FloodError(RejoinderError):
     """rate limit exceeded"""
@@ -130,13 +124,7 @@ class _Limited:
         ticket = self._find(scope) if self._find is not None else None
         if ticket is not None:
             bucket = f"{bucket} {blake2b(ticket.encode(), digest_size=16).hexdigest()}"
-        try:
-            await self._flood.take(self._items, self._family, bucket)
-        except FloodError as error:
-            if not _is_a_browser(scope):
-                raise
-            await _page(error, send, scope["method"] == "HEAD")
-            return
+        await self._flood.take(self._items, self._family, bucket)
         await self._app(scope, receive, send)
 
 
@@ -173,18 +161,3 @@ def _overridden(budgets: dict[str, Budget], given: Mapping[str, FamilyBudget]) -
         limit, burst = budgets[family]
         budgets[family] = (override.limit or limit, override.burst or burst)
     return budgets
-
-
-def _is_a_browser(scope: Scope) -> bool:
-    return any(name == b"accept" and b"text/html" in value for name, value in scope["headers"])
-
-
-async def _page(error: FloodError, send: Send, head: bool) -> None:
-    content = _PAGE.format(seconds=error.retry_after).encode()
-    headers = [
-        (b"content-type", b"text/html; charset=utf-8"),
-        (b"content-length", str(len(content)).encode()),
-        (b"retry-after", str(error.retry_after).encode()),
-    ]
-    await send({"type": "http.response.start", "status": error.status, "headers": headers})
-    await send({"type": "http.response.body", "body": b"" if head else content})

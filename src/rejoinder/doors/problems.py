@@ -28,7 +28,7 @@ _HTTP = {
 Problem = tuple[int, dict[str, Any], Headers]
 
 
-def problem_of(error: Exception, request_id: str) -> Problem | None:
+def problem_of(error: BaseException, request_id: str) -> Problem | None:
     """Status, body and headers for an error that a door may explain, or None for one that only the log may."""
     if isinstance(error, RejoinderError):
         return _ours(error, request_id)

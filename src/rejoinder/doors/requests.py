@@ -5,6 +5,7 @@ The line holds the route's template and never a value of the path, the query or 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import time
@@ -19,6 +20,7 @@ from rejoinder.contract.errors import RejoinderError
 from rejoinder.doors.admission import NODE, route_template
 from rejoinder.doors.bodies import LARGE, CallerGoneError, content_length, too_large
 from rejoinder.doors.problems import internal, problem_of, render
+from rejoinder.doors.turned_away import page_of
 from rejoinder.observe.logs import get_logger
 from rejoinder.observe.metrics import metrics
 
@@ -31,6 +33,8 @@ REQUEST_ID = "rejoinder.request_id"
 #: A client that closed the connection got no status; the log and the metrics write this one.
 GONE = 499
 REFUSALS = frozenset((401, 403, 421, 429))
+#: What ends the request or the process.
+ENDS = (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit)
 METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 
 _NO_STORE = (b"cache-control", b"no-store")
@@ -98,12 +102,13 @@ class _Exchange:
         except CallerGoneError:
             self._finish(GONE if self.status is None else self.status)
             return
-        except Exception as error:
-            await self._failed(error)
-        except BaseException:
+        except ENDS:
             # The server stops; what stands around this says so to the client.
             self._finish(503 if self.status is None else self.status)
             raise
+        except BaseException as error:
+            # Also what is no Exception, such as the panic of a library that is written in Rust.
+            await self._failed(error)
         self._finish(self.status or 500)
 
     async def receive(self) -> Message:
@@ -125,14 +130,15 @@ class _Exchange:
             message = {**message, "headers": headers}
         await self._send(message)
 
-    async def _failed(self, error: Exception) -> None:
+    async def _failed(self, error: BaseException) -> None:
         problem = problem_of(error, self.id)
         if problem is None or self.status is not None:
             log.error("a request failed", request_id=self.id, exc_info=error)
         if self.status is not None:
             # The response has begun: cut it off, so that nobody takes a part for the whole.
             raise _CutOff() from None
-        status, headers, content = render(problem or internal(self.id))
+        page = page_of(error, self.scope, self.outer.node.settings.rejoinder_language)
+        status, headers, content = page or render(problem or internal(self.id))
         if self.scope["method"] == "HEAD":
             content = b""
         await self.send({"type": "http.response.start", "status": status, "headers": headers})

@@ -10,6 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from rejoinder.doors.bodies import LARGE
 from tests.integration.doors.edge import Edge
 from tests.integration.external.outside import (
     BASE,
@@ -194,6 +195,26 @@ async def test_what_no_browser_sends_is_refused_with_the_page(
             reply = await client.post(system.door, headers=form, content=f"sent_by=page&{sent}")
             assert (reply.status_code, reply.headers["content-type"][:9]) == (status, "text/html")
             assert told in reply.text
+        assert await e.state(asked.id) == "pending"
+        await asked.end()
+
+
+@pytest.mark.parametrize("size", [70_000, LARGE + 1])
+async def test_more_than_a_form_may_send_is_refused_with_a_page(database_url: str, size: int) -> None:
+    async with outside(database_url) as (e, system):
+        asked = await e.call("sign", {})
+        form = {"content-type": "application/x-www-form-urlencoded"}
+        content = "sent_by=page&f.note=".ljust(size, "x")
+        async with e.anonymous() as client:
+            for wishes, told in (("en", "Shorten it"), ("de", "Kürzen Sie es")):
+                browser = form | {"accept": "text/html,*/*;q=0.8", "accept-language": wishes}
+                reply = await client.post(system.door, headers=browser, content=content)
+                assert (reply.status_code, reply.headers["content-type"][:9]) == (413, "text/html")
+                assert told in reply.text
+                assert "xxx" not in reply.text
+                assert reply.headers["referrer-policy"] == "no-referrer"
+            program = await client.post(system.door, headers=form, content=content)
+            assert (program.status_code, program.json()["code"]) == (413, "too-large")
         assert await e.state(asked.id) == "pending"
         await asked.end()
 
