@@ -30,6 +30,8 @@ log = get_logger("verifiers")
 
 #: Seconds. A verifier that takes longer could not run.
 PATIENCE = 10.0
+#: What ends the request or the process, and says nothing of the verifier.
+ENDS = (asyncio.CancelledError, KeyboardInterrupt, SystemExit)
 _NAME = re.compile(r"[a-z][a-z0-9_-]*", re.ASCII)
 _BINDING_KEYS = frozenset(("verifier", "config"))
 
@@ -89,7 +91,10 @@ class Verifiers:
                 verdict: object = await verifier.verify(raw, headers, binding.config)  # type: ignore[func-returns-value]
         except VerificationFailedError:
             raise VerificationFailedError() from None
-        except Exception as error:
+        except ENDS:
+            raise
+        except BaseException as error:
+            # Also what is no Exception, such as the panic of a library that is written in Rust.
             raise _broken(binding, error) from None
         if verdict is False:
             raise VerificationFailedError()
@@ -103,7 +108,10 @@ class Verifiers:
             defense: object = verifier.replay_defense(raw, headers, binding.config)
         except VerificationFailedError:
             raise VerificationFailedError() from None
-        except Exception as error:
+        except ENDS:
+            raise
+        except BaseException as error:
+            # Also what is no Exception, such as the panic of a library that is written in Rust.
             raise _broken(binding, error) from None
         if isinstance(defense, SeenSetClaim):
             return defense
@@ -139,7 +147,7 @@ def binding_of(value: object, *, field: str = "verifier") -> Binding:
     return Binding(name, plain)
 
 
-def _broken(binding: Binding, error: Exception) -> VerificationError:
+def _broken(binding: Binding, error: BaseException) -> VerificationError:
     # The text of another's exception may hold what came; that of ours says which variable is missing.
     reason = error.message if isinstance(error, VerifierConfigError) else type(error).__name__
     log.error("a webhook verifier could not run", verifier=binding.verifier, reason=reason)

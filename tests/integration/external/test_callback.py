@@ -10,6 +10,8 @@ from uuid import uuid4
 import pytest
 
 from rejoinder.contract.identity import LOCAL_OWNER
+from rejoinder.verifiers.registry import Verifiers
+from rejoinder.verifiers.shared_secret import SharedSecret
 from tests.integration.core.support import assert_sound
 from tests.integration.external.outside import (
     BASE,
@@ -240,6 +242,34 @@ async def test_no_oracle_on_tickets_with_a_verifier(
         assert statuses.pop("answered") == 200
         assert set(statuses.values()) == {404}
         await live.end()
+
+
+async def test_a_verifier_that_panics_is_a_fault_with_an_id(
+    database_url: str, secret: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Panic(BaseException):
+        pass
+
+    async def panic(*_: object) -> None:
+        raise Panic(SECRET)
+
+    async with outside(database_url) as (e, system):
+        asked = await e.call("bound", {})
+        async with e.anonymous() as client:
+            with monkeypatch.context() as patched:
+                patched.setattr(SharedSecret, "verify", panic)
+                reply = await client.post(system.door, json=GOOD, headers=proof())
+            assert (reply.status_code, reply.json()["error"]) == (500, "webhook verification error")
+            assert reply.json()["id"] == reply.headers["x-request-id"]
+            assert SECRET not in reply.text
+            # And where nothing expects one, as deep inside as that may be.
+            with monkeypatch.context() as patched:
+                patched.setattr(Verifiers, "verify", panic)
+                reply = await client.post(system.door, json=GOOD, headers=proof())
+            assert (reply.status_code, reply.json()["code"]) == (500, "internal")
+            assert reply.json()["id"] == reply.headers["x-request-id"]
+            assert (await client.post(system.door, json=GOOD, headers=proof())).status_code == 200
+        await asked.call
 
 
 async def test_a_verifier_that_cannot_run_is_a_fault_even_when_answered(
