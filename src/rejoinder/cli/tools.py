@@ -103,7 +103,7 @@ def run(
     if not remote.json and sys.stderr.isatty():
         note("Running. If it asks something: rejoinder interactions list, in another terminal.")
     done = client.post("/api/run-tool", body)
-    print_outcome(done, as_json=remote.json)
+    print_outcome(client, done, as_json=remote.json)
     return None
 
 
@@ -186,7 +186,8 @@ def resume(
         return
     if to is None:
         to = _the_one(client.get(path).get("asks") or [])
-    print_outcome(client.post(f"{path}/resume", {"answers": {to: value}}), as_json=remote.json)
+    done = client.post(f"{path}/resume", {"answers": {to: value}})
+    print_outcome(client, done, as_json=remote.json)
 
 
 def _the_one(asks: list[dict[str, Any]]) -> str:
@@ -251,7 +252,7 @@ def _types(about: Any) -> set[str]:
     return types
 
 
-def print_outcome(done: dict[str, Any], *, as_json: bool) -> None:
+def print_outcome(client: Client, done: dict[str, Any], *, as_json: bool) -> None:
     """What a run came to, as the doors that run and resume answer it."""
     result = done.get("result") or {}
     if as_json:
@@ -265,11 +266,21 @@ def print_outcome(done: dict[str, Any], *, as_json: bool) -> None:
             return
         print("Parked: it goes on when its question is answered.")
         for identifier in inner.get("interaction_ids") or [inner.get("interaction_id")]:
-            print(f"  rejoinder interactions answer {cell(identifier)}")
+            print(f"  rejoinder interactions {_how(client, identifier)} {cell(identifier)}")
     elif done.get("kind") == "none":
         print("Done.")
     else:
         print_result(done.get("result"))
+
+
+def _how(client: Client, identifier: Any) -> str:
+    """The command that brings a question on: what an outside system answers is opened there."""
+    try:
+        found = client.get(f"/api/interactions/{segment(str(identifier))}")
+    except ServerError:
+        # It is somebody else's, or has been answered and forgotten: nothing is known of it here.
+        return "answer"
+    return "open" if found.get("answer_format") == "external" else "answer"
 
 
 def print_asks(run_id: str, asks: list[dict[str, Any]]) -> None:

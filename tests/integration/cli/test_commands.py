@@ -13,7 +13,7 @@ import pytest
 
 from rejoinder.launch.paths import DataFolder
 from tests.integration.cli.conftest import Shell
-from tests.integration.doors.edge import Edge
+from tests.integration.doors.edge import Edge, served
 from tests.support import assert_eventually, clean_environment, free_port
 
 REJOINDER = str(Path(sys.executable).with_name("rejoinder"))
@@ -54,6 +54,21 @@ async def test_a_run_that_cannot_be(
     assert named in done.err
     assert "secret words" not in done.err + done.out
     assert "Traceback" not in done.err
+
+
+async def test_a_parked_run_says_how_its_question_is_brought_on(
+    database_url: str, bare_shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = {"question": "Sign it?", "mode": "async", "expiry_at": "2999-01-01T00:00:00Z"}
+    outside = asked | {"answer_format": "external", "link": "https://sign.example/?back={callback_url}"}
+    async with served(database_url, interactions_public_base_url="https://ask.example.org") as server:
+        monkeypatch.setenv("REJOINDER_SERVER", server.base)
+        monkeypatch.setenv("REJOINDER_API_KEY", server.owner.headers["authorization"].split()[1])
+        for arguments, how in ((asked, "answer"), (outside, "open")):
+            before = await server.open_ids()
+            done = await bare_shell("tools", "run", "ask", "--params", json.dumps(arguments))
+            [identifier] = await server.open_ids() - before
+            assert f"rejoinder interactions {how} {identifier}" in done.out
 
 
 async def test_background_runs(server: Edge, shell: Shell) -> None:
