@@ -71,12 +71,22 @@ def chores(node: Node) -> list[Chore]:
         Chore("runs", lambda: node.runs.prune(results=results, rows=audit.total_seconds()), 1000),
         Chore("sessions", _all(node.access.prune), 1),
         Chore("tickets", node.tickets.prune, 5000),
+        Chore("deliveries", _deliveries(node), 1000),
+        Chore("notifications", lambda: node.notifications.prune(audit), 1000),
         Chore("media", _media(node), 1),
         Chore("hits", node.hits.prune, 5000),
     ]
     if node.worker is not None:
         found.append(Chore("checkpoints", _all(lambda: node.agents.sweep(node.asks)), 1))
     return found
+
+
+def _deliveries(node: Node) -> Callable[[], Awaitable[int]]:
+    settings = node.settings
+    return lambda: node.kept.prune(
+        verified=settings.rejoinder_delivery_retention_seconds,
+        open_ones=settings.rejoinder_open_delivery_retention_seconds,
+    )
 
 
 def _all(act: Callable[[], Awaitable[object]]) -> Callable[[], Awaitable[int]]:

@@ -19,6 +19,8 @@ from rejoinder.asks.waiters import Waiters
 from rejoinder.contract import pause
 from rejoinder.contract.errors import ConfigurationError, NotReadyError
 from rejoinder.contract.settings import Settings
+from rejoinder.hooks.ingress import Ingress
+from rejoinder.hooks.kept import KeptRuns
 from rejoinder.housekeeping import keep_house, send_canaries
 from rejoinder.net.guard import Guard
 from rejoinder.net.outbound import Outbound
@@ -29,11 +31,14 @@ from rejoinder.runs.service import RunService
 from rejoinder.runs.visits import Visits
 from rejoinder.store import signals as s
 from rejoinder.store.database import Database
+from rejoinder.store.deliveries import Deliveries
 from rejoinder.store.events import Events
 from rejoinder.store.flood import Hits
+from rejoinder.store.hook_runs import HookRuns
 from rejoinder.store.media import Media
 from rejoinder.store.migrate import pending
 from rejoinder.store.nested import Nested
+from rejoinder.store.notifications import Notifications
 from rejoinder.store.processes import ThisProcess, bury_dead
 from rejoinder.store.questions import Questions
 from rejoinder.store.runs import Runs
@@ -76,6 +81,11 @@ class Node:
         self.runs = Runs(self.database)
         self.waiters = Waiters(self.questions, self.signals, poll=poll)
         self.tickets = Tickets(self.database)
+        self.kept = Deliveries(self.database)
+        self.hook_runs = HookRuns(self.database)
+        self.deliveries = Ingress(self.kept, registry.verifiers, self.signals, settings)
+        self.kept_runs = KeptRuns(self.hook_runs, self.signals)
+        self.notifications = Notifications(self.database)
         self.office = TicketOffice(SealingKeys(self.database, PURPOSE))
         external = ExternalAsks(self.office)
         self.asks = Asks(
@@ -149,6 +159,7 @@ class Node:
                 self.agents,
                 self.nested,
             )
+            jobs.deliveries = self.kept
             started = Worker(jobs, self.database, self.signals, self.settings)
             started.start()
             self.worker = started

@@ -35,6 +35,12 @@ POINTS = frozenset(
         "step.returned",
         "step.recorded",
         "agent.stopped",
+        "delivery.verified",
+        "delivery.kept",
+        "hook.taken",
+        "hook.evaluated",
+        "hook.started",
+        "hook.judging",
         "checkpoint.writing",
         "checkpoint.held",
     }

@@ -69,6 +69,22 @@ class Settings(BaseSettings):
     #: A worker whose job has not beaten for this long has its job handed to another.
     rejoinder_job_heartbeat_timeout_seconds: PositiveFloat = 10
 
+    # Events from outside, and what hooks make of them
+    webhook_ingress_max_body_bytes: PositiveInt = 65_536
+    #: Topics to which a GET is an event. Everywhere else a GET changes nothing.
+    webhook_get_topics: Annotated[tuple[str, ...], NoDecode] = ()
+    #: Hook runs of one topic without a verifier that may wait or be held.
+    webhook_open_topic_max_outstanding: PositiveInt = 1_000
+    hooks_max_workers: PositiveInt = 10
+    hooks_run_max_attempts: PositiveInt = 5
+    hooks_run_retry_base_seconds: PositiveFloat = 10
+    hooks_run_retry_cap_seconds: PositiveFloat = 600
+    hooks_run_lease_seconds: PositiveFloat = 60
+    hooks_run_sweep_seconds: PositiveFloat = 5
+    hooks_run_shutdown_grace_seconds: PositiveFloat = 20
+    rejoinder_delivery_retention_seconds: PositiveFloat = 7 * 86_400
+    rejoinder_open_delivery_retention_seconds: PositiveFloat = 86_400
+
     # Agents
     llm_provider_checkpoint: CheckpointProvider = "postgres"
     llm_provider_checkpoint_conn_string: str | None = None
@@ -130,6 +146,11 @@ class Settings(BaseSettings):
         if isinstance(value, str):
             return tuple(part.strip() for part in value.split(",") if part.strip())
         return value
+
+    @field_validator("webhook_get_topics", mode="before")
+    @classmethod
+    def _topics(cls, value: object) -> object:
+        return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value
 
     @field_validator("trusted_proxies", mode="before")
     @classmethod

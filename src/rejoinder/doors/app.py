@@ -17,11 +17,13 @@ from rejoinder.doors.agents import RunAgent
 from rejoinder.doors.agents import router as agents_router
 from rejoinder.doors.answer import Answer
 from rejoinder.doors.flood import Flood
+from rejoinder.doors.hook_runs import router as hook_runs_router
 from rejoinder.doors.openapi import document
 from rejoinder.doors.openapi import router as openapi_router
 from rejoinder.doors.requests import Requests
 from rejoinder.doors.run_tool import RunTool
 from rejoinder.doors.stream import Stream
+from rejoinder.doors.webhooks import router as webhooks_router
 from rejoinder.mcp.server import Door as McpDoor
 from rejoinder.mcp.server import route as mcp_route
 from rejoinder.node import Node
@@ -81,6 +83,8 @@ def create_app(node: Node, *, lifespan: Lifespan | None = None) -> FastAPI:
         *plain,
         *callback.router(node).routes,
         *hooks.router(node).routes,
+        *webhooks_router(node).routes,
+        *hook_runs_router(node).routes,
         *media.router(node).routes,
         *interactions.router(node).routes,
         *tool_runs.router(node).routes,

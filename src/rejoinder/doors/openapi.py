@@ -21,6 +21,7 @@ REASONS = {
     401: "No valid key or session came with the request.",
     403: "This key or session may not do that.",
     404: "There is nothing of this id or name.",
+    405: "This door does nothing with this method; Allow names those that it takes.",
     408: "The body did not arrive in time.",
     409: "It is not in a state that allows this; it may have been answered meanwhile.",
     410: "The question has lapsed.",

@@ -86,6 +86,7 @@ SCHEMAS: dict[str, Schema] = {
             "answer": ANY,
             "rule": TEXT,
             "retry_in_place": TRUTH,
+            "status": {"const": "rejected"},
         },
         description="error is a sentence for people, code a stable word for programs. field names the part of the "
         "request that is wrong; errors has a sentence for each field of a form. id, on a 5xx, is in the server's log.",
@@ -109,6 +110,54 @@ SCHEMAS: dict[str, Schema] = {
         ]
     },
     "Verifiers": record({"items": items(record({"name": TEXT, "post_only": TRUTH}))}),
+    "Delivered": record(
+        {"status": one_of(("accepted", "already_seen")), "topic": TEXT},
+        description="accepted: the event is kept. already_seen: this very delivery was kept before.",
+    ),
+    "HookRuns": record(
+        {
+            "items": items(
+                record(
+                    {
+                        "id": ID,
+                        "topic": TEXT,
+                        "hook": TEXT,
+                        "status": one_of(("outstanding", "failed")),
+                        "attempts": WHOLE,
+                        "next_attempt_at": maybe(MOMENT),
+                        "acted": TRUTH,
+                        "acted_ids": items(ID),
+                        "claim_intent": one_of(("", "start", "resume")),
+                        "last_error": maybe(TEXT),
+                        "last_error_kind": maybe(TEXT),
+                        "created_at": MOMENT,
+                        "failed_at": maybe(MOMENT),
+                    },
+                    description="acted: a run of it succeeded, parked or was lost. acted_ids: the runs that it started.",
+                )
+            ),
+            "next_cursor": maybe(TEXT),
+            "outstanding": WHOLE,
+            "failed": WHOLE,
+        }
+    ),
+    "HookRunChanged": record({"id": ID, "status": one_of(("outstanding", "discarded"))}),
+    "Notifications": record(
+        {
+            "items": items(
+                record(
+                    {
+                        "id": ID,
+                        "kind": TEXT,
+                        "about": maybe(ID),
+                        "text": TEXT,
+                        "created_at": MOMENT,
+                        "resolved_at": maybe(MOMENT),
+                    }
+                )
+            )
+        }
+    ),
     "OpenedLink": record({"interaction_id": ID, "url": TEXT}),
     "Cancelled": record({"interaction_id": ID, "status": {"const": "cancelled"}}),
     "Question": record(_QUESTION, _QUESTION_MORE),

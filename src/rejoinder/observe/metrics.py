@@ -36,6 +36,15 @@ class Metrics:
             registry=r,
         )
         self.callback_route.set(math.nan)
+        self.deliveries = Counter(
+            "rejoinder_deliveries",
+            "Events that came to topics, by what became of them",
+            ["outcome"],
+            registry=r,
+        )
+        self.hook_runs = Counter(
+            "rejoinder_hook_runs", "Attempts of hooks, by what they came to", ["outcome"], registry=r
+        )
         self.expired = Counter("rejoinder_questions_expired", "Questions that lapsed", registry=r)
         self.withdrawn = Counter(
             "rejoinder_questions_withdrawn", "Questions withdrawn for a dead process", registry=r

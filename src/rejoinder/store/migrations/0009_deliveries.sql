@@ -56,7 +56,7 @@ CREATE TABLE rejoinder.notification (
     created_at   timestamptz NOT NULL,
     resolved_at  timestamptz
 );
-CREATE INDEX notification_newest ON rejoinder.notification (created_at DESC, id);
+CREATE INDEX notification_newest ON rejoinder.notification (created_at, id);
 CREATE INDEX notification_about ON rejoinder.notification (about) WHERE resolved_at IS NULL;
 
 -- As v1, with a priority: what waits with a higher one goes first.

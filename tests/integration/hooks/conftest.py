@@ -1,0 +1,1 @@
+from tests.integration.hooks.events import secret as secret
