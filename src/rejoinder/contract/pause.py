@@ -43,6 +43,10 @@ POINTS = frozenset(
         "hook.judging",
         "checkpoint.writing",
         "checkpoint.held",
+        "preset.seen",
+        "preset.written",
+        "schedule.planned",
+        "schedule.taken",
     }
 )
 

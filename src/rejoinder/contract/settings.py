@@ -94,6 +94,10 @@ class Settings(BaseSettings):
     #: How long a run waits for one that it called and that is parked, whatever that one's deadline.
     tai_agents_chained_park_horizon_cap_hours: PositiveFloat = 168
 
+    # Schedules
+    #: False: the doors of schedules answer 501, and this process takes no turns of theirs.
+    schedules_enable: bool = True
+
     # Approvals
     #: How long a call that waits for approval stays open where its run is parked.
     rejoinder_approval_seconds: PositiveFloat = 86_400

@@ -64,6 +64,7 @@ class Metrics:
         self.flooded = Counter(
             "rejoinder_requests_limited", "Requests to public doors over their limit", ["family"], registry=r
         )
+        self.slots = Counter("rejoinder_schedule_turns", "Turns of schedules that were taken", registry=r)
         self.requests = Histogram(
             "rejoinder_http_request_seconds",
             "Requests by route template; blocked ones are counted when they end",

@@ -35,6 +35,8 @@ KEYS = "k"
 #: A hook run is due.
 HOOKS = "h"
 #: A hook run is due.
+SCHEDULES = "c"
+PRESETS = "t"
 HOOKS = "h"
 PUBLIC = "p"
 #: Jobs were enqueued: resumptions, or first phases of runs.
