@@ -26,6 +26,7 @@ from rejoinder.net.guard import Guard
 from rejoinder.net.outbound import Outbound
 from rejoinder.observe.logs import get_logger
 from rejoinder.observe.metrics import metrics
+from rejoinder.runs.internal import Doorkeeper
 from rejoinder.runs.manifest import Registry
 from rejoinder.runs.service import RunService
 from rejoinder.runs.visits import Visits
@@ -107,8 +108,17 @@ class Node:
         self.agents = Agents(self.database, self.questions, settings)
         self.public_routes = PublicRoutes(self.database, self.events, self.signals, settings)
         self.nested = Nested(self.database)
+        self.doorkeeper = Doorkeeper(self.events)
         self.run_service = RunService(
-            self.runs, self.asks, registry, self.signals, self.process, settings, self.agents, self.nested
+            self.runs,
+            self.asks,
+            registry,
+            self.signals,
+            self.process,
+            settings,
+            self.agents,
+            self.nested,
+            self.doorkeeper,
         )
         self.visits = Visits(self.run_service, self.asks, self.nested, self.signals, poll=poll)
         self.worker: Worker | None = None
@@ -158,6 +168,7 @@ class Node:
                 self.settings,
                 self.agents,
                 self.nested,
+                self.doorkeeper,
             )
             jobs.deliveries = self.kept
             started = Worker(jobs, self.database, self.signals, self.settings)

@@ -13,7 +13,7 @@ from pydantic import PrivateAttr
 
 from rejoinder.agents.steps import Drive, Outcome
 from rejoinder.contract.answers import SUSPENDED_KEY
-from rejoinder.contract.errors import NoRunError
+from rejoinder.contract.errors import NoRunError, ToolInternalError
 from rejoinder.runs.tools import Tool
 
 #: The drive that the code around belongs to.
@@ -54,6 +54,9 @@ class RegistryTool(BaseTool):
     # A leading underscore: no parameter of a tool may have one.
     async def _arun(self, _config: RunnableConfig, **arguments: Any) -> Any:
         drive = current_drive()
+        if self._tool.internal:
+            # The manifest gives no agent such a tool; this is for a graph that came by one in another way.
+            raise ToolException(ToolInternalError().message)
         place = str((_config.get("configurable") or {}).get("checkpoint_ns", ""))
         while True:
             came = await drive.call(self._tool, arguments, place, _call_id.get())

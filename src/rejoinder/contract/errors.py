@@ -237,6 +237,13 @@ class ToolFailedError(RejoinderError):
     status = 500
 
 
+class ToolInternalError(RejoinderError):
+    """This tool is internal: it is run by hooks on verified events, and not from here."""
+
+    code = "tool-internal"
+    status = 403
+
+
 class RunNotFoundError(RejoinderError):
     """Run not found"""
 

@@ -221,6 +221,7 @@ SCHEMAS: dict[str, Schema] = {
                         "read_only": TRUTH,
                         "destructive": maybe(TRUTH),
                         "idempotent": TRUTH,
+                        "internal": TRUTH,
                     }
                 )
             )

@@ -78,9 +78,12 @@ def router(node: Node) -> APIRouter:
         summary="List the exposed tools",
         tags=["tools"],
     )
-    async def tools() -> Response:
-        """Each with its name, title, description, input schema and group."""
-        return reply({"items": [_tool(one) for one in node.registry]})
+    async def tools(request: Request) -> Response:
+        """Each with its name, title, description, input schema and group. An admin is shown internal ones too."""
+        by = identity_of(request)
+        admin = "admin" in by.grants and not by.restricted
+        shown = [one for one in node.registry if admin or not one.tool.internal]
+        return reply({"items": [_tool(one) for one in shown]})
 
     @api.post(
         "/api/tool-runs",
@@ -222,4 +225,5 @@ def _tool(exposed: Any) -> dict[str, Any]:
         "read_only": tool.read_only,
         "destructive": tool.destructive,
         "idempotent": tool.idempotent,
+        "internal": tool.internal,
     }

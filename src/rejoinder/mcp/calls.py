@@ -104,10 +104,12 @@ class Calls:
     ) -> Call:
         """The run that this caller's call of this tool with these arguments is already, or a new one.
 
-        Raises ToolNotFoundError, ToolArgumentError, RunCapacityError and NotReadyError; nothing has begun then."""
+        Raises ToolNotFoundError, ToolInternalError, ToolArgumentError, RunCapacityError and NotReadyError; nothing has
+        begun then."""
         if self._stopping:
             raise NotReadyError("This server is stopping; call again.")
-        self._node.registry.get(tool).check_arguments(arguments)
+        found = await self._node.run_service.admitted(tool, by=by, door=DOOR)
+        found.check_arguments(arguments)
         # A task of its own: a client that goes away in the middle must not leave a run that nobody drives.
         return await asyncio.shield(self._beside(self._begin(tool, arguments, by, traceparent)))
 

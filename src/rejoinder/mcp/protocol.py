@@ -119,7 +119,7 @@ class Edge:
             raise MCPError(types.INVALID_REQUEST, error.message) from error
         if params is not None and params.cursor is not None:
             raise MCPError(types.INVALID_PARAMS, "The list has one page; this cursor is not from it.")
-        tools = [_described(one.tool) for one in self._node.registry]
+        tools = [_described(one.tool) for one in self._node.registry if not one.tool.internal]
         if self._checkable:
             tools.append(_CHECK_RUN_TOOL)
         return types.ListToolsResult(tools=tools)
@@ -221,7 +221,8 @@ class Edge:
 
     def _input_schema(self, name: str) -> Mapping[str, Any] | None:
         if name in self._node.registry:
-            return self._node.registry.get(name).input_schema
+            found = self._node.registry.get(name)
+            return None if found.internal else found.input_schema
         return _CHECK_RUN_SCHEMA if name == CHECK_RUN else None
 
 

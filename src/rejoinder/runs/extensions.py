@@ -91,4 +91,6 @@ class Attachments:
             raise self._fail(f"{where}: {error.message}") from None
         # What waits for approval waits for it under every name.
         made.requires_approval = made.requires_approval or tool.requires_approval
+        # And what nobody may call, nobody may call by way of what wraps it.
+        made.internal, made.admin_may_run = tool.internal, tool.admin_may_run
         return made

@@ -24,6 +24,7 @@ from rejoinder.contract.errors import (
     RejoinderError,
     RunInterruptedError,
     RunTerminalFailed,
+    ToolInternalError,
     ToolNotFoundError,
 )
 from rejoinder.contract.identity import NO_AUTH, Identity
@@ -35,6 +36,7 @@ from rejoinder.observe.tracing import span
 from rejoinder.runs.agent import Agent, Conductor
 from rejoinder.runs.approval import approval_of, as_approved
 from rejoinder.runs.driver import Driver, code_of, goes_on, patiently, public_error, stored_error
+from rejoinder.runs.internal import Doorkeeper
 from rejoinder.runs.manifest import Registry
 from rejoinder.runs.nested import Chains, NestedCalls
 from rejoinder.runs.outcome import RunResult
@@ -84,6 +86,7 @@ class Jobs:
         settings: Settings,
         conductor: Conductor | None = None,
         nested: Nested | None = None,
+        doorkeeper: Doorkeeper | None = None,
     ) -> None:
         self._runs = runs
         self._questions = questions
@@ -95,6 +98,7 @@ class Jobs:
         self._settings = settings
         self._driver = Driver(runs, asks, signals, settings)
         self._conductor = conductor
+        self._doorkeeper = doorkeeper or Doorkeeper()
         self._chains: Chains | None = None
         if nested is not None:
             self._driver.nested = NestedCalls(
@@ -194,6 +198,8 @@ class Jobs:
             )
         elif identity is None:
             refusal = RunTerminalFailed("the key that this run acts under was revoked or has expired")
+        else:
+            refusal = await self._refused_at_door(run, tool, identity)
         if refusal is not None:
             await self._finish_failed(run, epoch, refusal, held=tool is None)
             return
@@ -253,6 +259,14 @@ class Jobs:
         if deliveries is None or run.door != HOOKS_DOOR:
             return None
         return await patiently(lambda: deliveries.of_run(run.id))
+
+    async def _refused_at_door(self, run: Run, tool: Tool, identity: Identity) -> RejoinderError | None:
+        """It was let in when it was recorded, maybe by another version of the manifest or with other grants."""
+        try:
+            await patiently(lambda: self._doorkeeper.admit(tool, door=run.door, by=identity, run_id=run.id))
+        except ToolInternalError as error:
+            return error
+        return None
 
     def _code(self, run: Run, tool: Tool, questions: list[Question] | None) -> Callable[[], Awaitable[Any]]:
         if isinstance(tool, Agent):

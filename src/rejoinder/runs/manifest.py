@@ -5,6 +5,7 @@ tools:
     module: ./housekeeping.py    # a file beside the manifest, or a dotted module name
     include: [delete_branch]     # names to expose; left out: every tool of the module
     requires_approval: [delete_branch]  # or true: every tool of the entry
+    internal: [confirm_payment]  # or true; nobody calls it, hooks run it
     extensions:                  # see extensions.py
       delete_branch: [[ask_external]]
 extensions_modules: [rejoinder.tools.ask_external]
@@ -32,12 +33,12 @@ import yaml
 from rejoinder.contract.errors import ConfigurationError, ToolNotFoundError
 from rejoinder.contract.verifiers import Verifier
 from rejoinder.runs.extensions import Attachments
-from rejoinder.runs.manifest_agents import Reader, with_approval
+from rejoinder.runs.manifest_agents import APPROVED, INTERNAL, Reader, marked
 from rejoinder.runs.tools import Tool
 from rejoinder.verifiers.registry import Verifiers
 
 KEYS = {"tools", "agents", "extensions_modules", "webhook_verifier_modules"}
-ENTRY_KEYS = {"title", "module", "include", "extensions", "requires_approval"}
+ENTRY_KEYS = {"title", "module", "include", "extensions", "requires_approval", "internal"}
 #: Keys of the same interface that this version does not serve. Passing over one silently could drop a safeguard.
 NOT_SERVED = {
     "lifecycle_modules",
@@ -166,6 +167,14 @@ def _entry(path: Path, where: str, entry: Any, attachments: Attachments) -> list
     if not isinstance(module_name, str) or not module_name:
         raise ConfigurationError(f"the manifest {path}: {where}.module must name a module or a file")
     tools = {t.name: t for t in vars(_import(path, where, module_name)).values() if isinstance(t, Tool)}
+    fail = partial(_failure, path)
+    hidden = entry.get("internal")
+    if isinstance(hidden, list):
+        # What is composed of an internal tool is internal too, so these are marked before.
+        own = [name for name in hidden if isinstance(name, str) and name in tools]
+        tools |= {
+            t.name: t for t in marked(f"{where}.internal", own, [tools[n] for n in own], INTERNAL, fail)
+        }
     include = entry.get("include")
     if include is None:
         chosen = list(tools)
@@ -184,11 +193,9 @@ def _entry(path: Path, where: str, entry: Any, attachments: Attachments) -> list
     title = entry.get("title")
     group = str(title) if title is not None else None
     exposed = [*(tools[name] for name in chosen), *composed]
-    fail = partial(_failure, path)
-    return [
-        Exposed(tool, group)
-        for tool in with_approval(f"{where}.requires_approval", entry.get("requires_approval"), exposed, fail)
-    ]
+    exposed = marked(f"{where}.internal", hidden, exposed, INTERNAL, fail, also=tools)
+    exposed = marked(f"{where}.requires_approval", entry.get("requires_approval"), exposed, APPROVED, fail)
+    return [Exposed(tool, group) for tool in exposed]
 
 
 def _failure(path: Path, text: str) -> ConfigurationError:

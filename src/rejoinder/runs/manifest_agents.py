@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import ModuleType
 from typing import Any, get_args
 
@@ -27,19 +27,32 @@ SUBAGENT_KEYS = {"name", "description", "instructions", "tools", "model", "requi
 MODEL_KEYS = {"name", "base_url_env", "api_key_env", "options"}
 
 
-def with_approval(
-    where: str, value: Any, tools: Sequence[Tool], fail: Callable[[str], ConfigurationError]
+Mark = Callable[[Tool], Tool]
+#: To be approved before each call; kept from everybody who calls tools.
+APPROVED: Mark = Tool.needing_approval
+INTERNAL: Mark = Tool.made_internal
+
+
+def marked(
+    where: str,
+    value: Any,
+    tools: Sequence[Tool],
+    mark: Mark,
+    fail: Callable[[str], ConfigurationError],
+    *,
+    also: Collection[str] = (),
 ) -> list[Tool]:
-    """``tools``, of which those that ``value`` names (or, where it is true, all) are to be approved before each call."""
+    """``tools``, of which those that ``value`` names (or, where it is true, all) are marked. ``also`` are names that
+    ``value`` may hold besides theirs."""
     if value is None or value is False:
         return list(tools)
     if value is True:
-        return [tool.needing_approval() for tool in tools]
+        return [mark(tool) for tool in tools]
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
         raise fail(f"{where} must be true, or a list of names of its tools")
-    if missing := sorted(set(value) - {tool.name for tool in tools}):
+    if missing := sorted(set(value) - {tool.name for tool in tools} - set(also)):
         raise fail(f"{where}: {missing[0]} is none of its tools")
-    return [tool.needing_approval() if tool.name in value else tool for tool in tools]
+    return [mark(tool) if tool.name in value else tool for tool in tools]
 
 
 class Reader:
@@ -99,7 +112,7 @@ class Reader:
     def _tools_of(self, where: str, entry: Mapping[str, Any]) -> tuple[Tool, ...]:
         tools = self._named(f"{where}.tools", entry.get("tools"))
         needed = entry.get("requires_approval")
-        return tuple(with_approval(f"{where}.requires_approval", needed, tools, self._fail))
+        return tuple(marked(f"{where}.requires_approval", needed, tools, APPROVED, self._fail))
 
     def _graph(self, where: str, value: Any) -> Callable[..., Any] | None:
         if value is None:
@@ -138,6 +151,8 @@ class Reader:
             one = self._tools(name)
             if one is None:
                 raise self._fail(f"{where}: no entry of tools exposes {name}")
+            if one.internal:
+                raise self._fail(f"{where}: {name} is internal, and no agent may be given it")
             if isinstance(one, Agent):
                 raise self._fail(f"{where}: {name} is an agent; hand work to it as a subagent")
             found.append(one)

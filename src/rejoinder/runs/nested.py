@@ -23,6 +23,7 @@ from rejoinder.contract.errors import (
     RunTerminalFailed,
     SuspensionError,
     ToolArgumentError,
+    ToolInternalError,
 )
 from rejoinder.contract.identity import Identity
 from rejoinder.contract.settings import Settings
@@ -54,7 +55,8 @@ async def call_tool(name: str, arguments: dict[str, Any] | None = None, *, on_fa
     ``on_failure`` says what it means that the called run fails once it was parked: ``"kill"`` ends this run too,
     ``"resume"`` gives the continuation ``{"tai42:run_killed": {"run_id", "status", "error"}}`` as the answer.
 
-    Raises ToolNotFoundError, ToolArgumentError, and what the called run raises: ToolFailedError for an author's error.
+    Raises ToolNotFoundError, ToolInternalError, ToolArgumentError, and what the called run raises: ToolFailedError for
+    an author's error.
     """
     run = current_run()
     if run.nested is None:
@@ -93,6 +95,9 @@ class NestedCalls:
         if on_failure not in ("kill", "resume"):
             raise AskArgumentError('on_failure must be "kill" or "resume"', field="on_failure")
         tool = self._registry.get(name)
+        if tool.internal:
+            # Another tool's arguments are as good as a stranger's: they may be a model's.
+            raise ToolInternalError(field="name")
         given = tool.check_arguments(arguments)
         if not isinstance(arguments, dict):
             raise ToolArgumentError("arguments must be an object", field="arguments")

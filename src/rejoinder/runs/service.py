@@ -23,6 +23,7 @@ from rejoinder.observe.metrics import metrics
 from rejoinder.observe.tracing import span, stored_context
 from rejoinder.runs.agent import Agent, Conductor, Listener
 from rejoinder.runs.driver import Driver, code_of, goes_on, patiently, public_error, stored_error
+from rejoinder.runs.internal import Doorkeeper
 from rejoinder.runs.manifest import Registry
 from rejoinder.runs.nested import NestedCalls
 from rejoinder.runs.outcome import RunResult
@@ -49,6 +50,7 @@ class RunService:
         settings: Settings,
         conductor: Conductor | None = None,
         nested: Nested | None = None,
+        doorkeeper: Doorkeeper | None = None,
     ) -> None:
         self._runs = runs
         self._asks = asks
@@ -58,6 +60,7 @@ class RunService:
         self._settings = settings
         self._driver = Driver(runs, asks, signals, settings)
         self._conductor = conductor
+        self._doorkeeper = doorkeeper or Doorkeeper()
         if nested is not None:
             self._driver.nested = NestedCalls(
                 self._driver, runs, nested, asks, registry, signals, settings, conductor
@@ -78,6 +81,12 @@ class RunService:
         except NotReadyError:
             log.warning("the ends of some runs were not written; they are found lost")
 
+    async def admitted(self, tool_name: str, *, by: Identity, door: str) -> Tool:
+        """The tool, where it may be run from this door. Raises ToolNotFoundError, ToolInternalError."""
+        tool = self.registry.get(tool_name)
+        await self._doorkeeper.admit(tool, door=door, by=by)
+        return tool
+
     async def call(
         self,
         tool_name: str,
@@ -96,8 +105,8 @@ class RunService:
         ``run_id`` is the run's id where the caller must know it before the end; ``keep_result`` stores the result of
         a run that asked, for a caller that may have gone away by then; ``claimed``: ``claim`` has recorded it already, and who else follows it hears
         what it asks. ``listen`` is told what an agent does.
-        Raises ToolNotFoundError, ToolArgumentError, ToolFailedError, and what ``ask`` raises."""
-        tool = self.registry.get(tool_name)
+        Raises ToolNotFoundError, ToolInternalError, ToolArgumentError, ToolFailedError, and what ``ask`` raises."""
+        tool = await self.admitted(tool_name, by=by, door=door)
         given = tool.check_arguments(arguments)
         assert isinstance(arguments, dict)
         run_id = run_id or uuid4()
@@ -171,9 +180,9 @@ class RunService:
         traceparent: str | None = None,
     ) -> Claim:
         """Record a run for ``call(claimed=True)`` to drive, or find the one that this call is already; see
-        ``Runs.claim``. Raises ToolNotFoundError, ToolArgumentError and NotReadyError; nothing has begun then, or, where
-        the connection broke in the middle, the same ``run_id`` finds it."""
-        tool = self.registry.get(tool_name)
+        ``Runs.claim``. Raises ToolNotFoundError, ToolInternalError, ToolArgumentError and NotReadyError; nothing has
+        begun then, or, where the connection broke in the middle, the same ``run_id`` finds it."""
+        tool = await self.admitted(tool_name, by=by, door=door)
         tool.check_arguments(arguments)
         return await self._runs.claim(
             digest,
@@ -200,7 +209,7 @@ class RunService:
         traceparent: str | None = None,
     ) -> UUID:
         """Record a run for a worker and return its id. Raises as ``call`` does for its arguments, and RunCapacityError."""
-        tool = self.registry.get(tool_name)
+        tool = await self.admitted(tool_name, by=by, door=BACKGROUND_DOOR)
         tool.check_arguments(arguments)
         assert isinstance(arguments, dict)
         going, workers = await self._runs.going(self._settings.rejoinder_stale_seconds)

@@ -17,6 +17,7 @@ from pydantic_core import to_json as json_bytes
 
 from rejoinder.contract.answers import AskAnswer, SecretValue, SuspendedInteraction
 from rejoinder.contract.errors import ConfigurationError, ToolArgumentError, ToolFailedError
+from rejoinder.contract.identity import Identity
 from rejoinder.contract.text import unstorable
 from rejoinder.runs.elicitation import Context
 
@@ -27,6 +28,9 @@ _THEIR_CONTEXT = ("mcp.server.mcpserver.context", "Context")
 
 #: What a continuation may ask to be given, by parameter name.
 CONTINUATION_PARAMETERS = ("interaction_id", "ask_result", "answers", "arguments", "run_id", "attempt")
+#: The door of the runs that hooks start, and those that an admin's own word comes through.
+HOOKS = "hooks"
+ADMINS_DOORS = frozenset(("run-tool", "tool-runs", "schedules"))
 #: Bytes of JSON. The column takes four times as much; a run whose end it refused would never end.
 MAX_RESULT = 64 * 2**20
 _NAME = r"^[A-Za-z_][A-Za-z0-9_.-]{0,127}$"
@@ -37,7 +41,9 @@ class Tool:
 
     ``idempotent=True`` says that running it twice does no harm: a start or a continuation whose worker died is
     then run again. Without it such a run is held for an operator instead. ``requires_approval=True``: before each call a
-    person is shown it whole, and the tool runs only where they approve.
+    person is shown it whole, and the tool runs only where they approve. ``internal=True``: nobody calls it, neither a
+    person nor a model; hooks run it on events whose sender was verified. ``admin_may_run=True`` lets an admin run and
+    schedule such a tool all the same.
     """
 
     def __init__(
@@ -51,6 +57,8 @@ class Tool:
         read_only: bool = False,
         destructive: bool | None = None,
         requires_approval: bool = False,
+        internal: bool = False,
+        admin_may_run: bool = False,
     ) -> None:
         import re
 
@@ -60,6 +68,8 @@ class Tool:
             raise ConfigurationError(
                 f"{self.name!r} cannot be a tool's name: use letters, digits, _, . and -"
             )
+        if admin_may_run and not internal:
+            raise ConfigurationError(f"{self.name}: admin_may_run is for internal tools; say internal=True")
         self.title = title
         self.description = (
             description if description is not None else inspect.cleandoc(function.__doc__ or "")
@@ -68,6 +78,8 @@ class Tool:
         self.read_only = read_only
         self.destructive = destructive
         self.requires_approval = requires_approval
+        self.internal = internal
+        self.admin_may_run = admin_may_run
         self.continuation_function: Function | None = None
         self._continuation_takes: frozenset[str] = frozenset()
         self._continuation_contexts: Contexts = {}
@@ -135,6 +147,21 @@ class Tool:
         marked.requires_approval = True
         return marked
 
+    def made_internal(self) -> Tool:
+        """The same tool, kept from everybody who calls tools."""
+        marked = copy.copy(self)
+        marked.internal = True
+        return marked
+
+    def may_run(self, door: str, by: Identity, *, vouched: bool = False) -> bool:
+        """Whether a run of this tool may come from ``door``. ``vouched``: a verifier did so for the event that a hook
+        of an admin's starts it on."""
+        if not self.internal:
+            return True
+        if door == HOOKS:
+            return vouched
+        return self.admin_may_run and door in ADMINS_DOORS and "admin" in by.grants and not by.restricted
+
     def why_not_park(self) -> str | None:
         """Why a run cannot be parked on what this tool's own code asks, or None."""
         if self.continuation_function is not None:
@@ -178,6 +205,8 @@ def tool(
     read_only: bool = False,
     destructive: bool | None = None,
     requires_approval: bool = False,
+    internal: bool = False,
+    admin_may_run: bool = False,
 ) -> Callable[[Function], Tool]: ...
 def tool(function: Function | None = None, /, **options: Any) -> Tool | Callable[[Function], Tool]:
     """Make a function a tool. Its parameters, their types and its docstring become the tool's description; a plain
