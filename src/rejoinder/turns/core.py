@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from rejoinder.turns.finish import Final, hushed
 from rejoinder.turns.identity import chat_key, is_action, shares_id
 from rejoinder.turns.link import source_of
+from rejoinder.turns.queued import Queued
 from rejoinder.turns.reducer import Diff, Op, Reducer
 from rejoinder.turns.signals import (
     Action,
@@ -35,7 +36,7 @@ class Session:
     key: str
     session_id: str | None = None
     runs: list[Run] = field(default_factory=list)
-    queued: dict[str, None] = field(default_factory=dict)
+    queued: Queued = field(default_factory=Queued)
     steered: set[str] = field(default_factory=set)
     waiting: str | None = None
     waiting_recovers: bool = False
@@ -97,6 +98,7 @@ class Core:
             run_id == session.waiting or self._may_answer(session, run, session.waiting)
         ):
             run.input_run, session.waiting = session.waiting, None
+            session.queued.take(run.input_run)
             recovers, session.waiting_recovers = session.waiting_recovers, False
         session.runs.append(run)
         self._by_run[run_id] = session
@@ -174,19 +176,16 @@ class Core:
             session.reading = self._now
             self._out.append(ReadHistory(session.key, why))
 
-    def _collect(self, session: Session) -> str | None:
-        # The row of a collection names none of the messages it holds (s10_queue): it holds all that wait.
-        *others, last = session.queued or (None,)
-        for other in others:
-            session.queued.pop(other)
-            self._out.append(Collected(session.key, str(other), str(last)))
+    def _collect(self, session: Session, row: Row) -> str | None:
+        """The message that a collection is answered in: the last of those that it holds."""
+        *others, last = session.queued.collect(row) or (None,)
+        self._out += [Collected(session.key, str(other), str(last)) for other in others]
         return last
 
     def _lose_queued(self) -> None:
         # What waits is in the Gateway's memory only.
         for session in self._sessions.values():
-            self._out += [Lost(session.key, run_id) for run_id in session.queued]
-            session.queued.clear()
+            self._out += [Lost(session.key, run_id) for run_id in session.queued.clear()]
 
     def _over(self, run: Run, final: Final) -> None:
         final = final if run.asked_by_person else hushed(final)

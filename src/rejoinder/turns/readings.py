@@ -8,7 +8,7 @@ from rejoinder.turns.core import Core, Session
 from rejoinder.turns.finish import Final, finish, joined
 from rejoinder.turns.identity import input_id, shares_id
 from rejoinder.turns.link import asked_before, source_of
-from rejoinder.turns.signals import Payload, Run
+from rejoinder.turns.signals import HistoryRead, Payload, Run
 from rejoinder.turns.transcript import (
     Row,
     RunRows,
@@ -79,7 +79,8 @@ class Readings(Core):
         for session in self._sessions.values():
             session.reading = None
 
-    def _history(self, session: Session, payload: Payload, *, adopt: bool, asked: int | None) -> None:
+    def _history(self, session: Session, signal: HistoryRead) -> None:
+        payload, adopt, asked = signal.payload, signal.adopt, signal.asked
         outstanding = session.reading if asked is not None else None
         if asked is None:
             asked = self._now if session.reading is None else session.reading
@@ -95,6 +96,8 @@ class Readings(Core):
         known = runs_in(rows, session.session_id)
         told = payload.get("sessionInfo")
         standing = told if isinstance(told, Mapping) else {}
+        for run_id, words in signal.left.items():
+            session.queued.put(run_id, words, sure=False)
         self._recovered(session, rows, known, active, standing)
         self._identify(session, rows, known, asked)
         if active is not None and isinstance(flight, Mapping):
@@ -118,6 +121,9 @@ class Readings(Core):
         for found in known:
             if found.posted or ((self._adopt or adopt) and not found.internal and found.run_id != active):
                 self._adopted(session, found, cut=found.run_id in cut)
+        if active is None and standing.get("status") in OVER:
+            for run_id in signal.left:
+                session.queued.take(run_id)  # nothing goes on there that would come to it
         session.reading = outstanding
         if any(run.open and (run.ending or run.recovery) and asked < run.told for run in session.runs):
             self._ask(session, "end")
@@ -201,11 +207,15 @@ class Readings(Core):
         if asked is None or (not same and any(found.input_run == asked for found in known)):
             return None
         if is_collection_key(asked):
-            asked = self._collect(session) or (asked if same else None)
+            asked = self._collected(session, rows, asked) or (asked if same else None)
         elif not same and asked not in session.queued:
             return None
-        session.queued.pop(asked or "", None)
+        session.queued.take(asked)
         return asked
+
+    def _collected(self, session: Session, rows: Sequence[Row], key: str) -> str | None:
+        row = next((row for row in rows if is_collection(row) and key_of(row) == key), None)
+        return self._collect(session, row) if row is not None else None
 
     def _flight(
         self, session: Session, run_id: str, flight: Payload, rows: Sequence[Row], asked: int
@@ -244,6 +254,9 @@ class Readings(Core):
             return
         run = self._new(session, found.run_id)
         run.input_run = found.input_run
+        if found.input_run is not None and is_collection_key(found.input_run):
+            run.input_run = self._collected(session, session.rows, found.input_run) or found.input_run
+            session.queued.take(run.input_run)
         if found.recovery:
             self._link(session, run, session.rows)
         if cut:

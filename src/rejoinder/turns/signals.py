@@ -21,6 +21,7 @@ class Run:
     """One run of a session, as this process knows it. `message_id` is final once `shown` or ended.
 
     told: at which signal something was said of it that a history asked for before may not have yet.
+    words: what it was asked, where this process asked it.
     """
 
     key: str
@@ -31,6 +32,7 @@ class Run:
     recovery: bool = False
     sources: list[Run] = field(default_factory=list)
     mode: Mode = "none"
+    words: str | None = None
     shown: bool = False
     ending: bool = False
     ended: bool = False
@@ -124,12 +126,14 @@ class HistoryRead:
 
     asked: the table's `now` when it was asked for; None for the read that the table itself asked for.
     adopt: whether runs nobody watched get their message too (a session that went on while nobody looked).
+    left: messages whose replies the chat has unfinished, by ids under which they may have been sent, with their texts.
     """
 
     key: str
     payload: Payload
     adopt: bool = False
     asked: int | None = None
+    left: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,7 @@ class RunTable(Readings):
         elif isinstance(signal, HistoryRead):
             if self._accepts(signal.key):
                 session = self._session(signal.key)
-                self._history(session, signal.payload, adopt=signal.adopt, asked=signal.asked)
+                self._history(session, signal)
         elif isinstance(signal, HistoryFailed):
             if self._accepts(signal.key):
                 self._history_failed(self._session(signal.key))
@@ -132,11 +132,14 @@ class RunTable(Readings):
         session = self._sessions.get(key)
         return session.settled if session is not None else None
 
-    def expect(self, key: str, run_id: str) -> Run:
-        """A run that this process sends itself and streams into its own request."""
-        run = self._open(self._session(key), run_id)
-        run.mode = "inline"
-        return run
+    def expect(self, key: str, run_id: str, words: str | None = None) -> None:
+        """A run that this process sends itself and streams into its own request. words: what it was asked."""
+        session = self._session(key)
+        if run_id in session.queued:
+            session.queued.put(run_id, words)  # it waits already, and will never run under this id
+            return
+        run = self._open(session, run_id)
+        run.mode, run.words = "inline", words
 
     def unfinished(self) -> list[Run]:
         """The runs that have not ended, cut ones among them."""
@@ -175,7 +178,7 @@ class RunTable(Readings):
             if run is not None:
                 session.runs.remove(run)
             if run_id not in session.steered:
-                session.queued[run_id] = None
+                session.queued.put(run_id, run.words if run is not None else None)
                 self._out.append(Queued(session.key, run_id))
             return
         data = payload.get("data") or {}
@@ -279,13 +282,13 @@ class RunTable(Readings):
     def _input(self, session: Session, row: Row) -> None:
         asked, into = input_id(key_of(row)), steered_into(row)
         if asked is None and is_collection(row):
-            asked = self._collect(session)
+            asked = self._collect(session, row)
         if asked is None:
             return
         if into is not None:
             if session.waiting == asked:
                 session.waiting = None
-            session.queued.pop(asked, None)
+            session.queued.take(asked)
             if asked not in session.steered:
                 session.steered.add(asked)
                 self._out.append(Steered(session.key, asked, into))
@@ -305,7 +308,7 @@ class RunTable(Readings):
         if run is None:
             session.waiting, session.waiting_recovers = asked, is_recovery(row)
             return
-        session.queued.pop(asked, None)
+        session.queued.take(asked)
         run.input_run = asked
         if is_recovery(row):
             self._link(session, run, None)

@@ -34,6 +34,7 @@ from tests.unit.turns.script import (
     row,
     wants_history,
 )
+from tests.unit.turns.test_queued import collection
 
 M3 = "77777777-7777-4777-8777-777777777777"
 THIRD = f"msg-{CHAT}-{M3}-1"
@@ -635,3 +636,36 @@ def test_a_run_of_the_agents_own_that_fails_for_saying_nothing_has_no_message(
     nothing = run != OWN and "HTTP" not in words and not tools
     assert bool(scene.messages()) is not nothing
     assert [one.run_id for one in discarded(scene.actions)] == ([run] if nothing else [])
+
+
+def test_messages_that_are_collected_one_by_one_are_answered_each_in_its_own_reply() -> None:
+    # Gateway 2026.9.3: of two that wait, each may get a collection of its own.
+    scene, first, second, third = Scene(), Frames(OWN), Frames(OTHER), Frames(THIRD)
+    scene.hello()
+    scene.push(*first.begin(), first.call("c1"), second.bare(), third.bare())
+    scene.push(first.result("c1"), *first.final(), first.settled())
+    rows = [first.asked(), first.called("c1"), first.returned("c1")]
+    scene.history(*rows)
+    for number, words in enumerate(("Second.", "Third.")):
+        answer = Frames(f"7777777{number}-7777-4777-8777-777777777777")
+        row = answer.asked(
+            collection(words)["content"], idempotencyKey=f"followup-collect:{SESSION}:{number}"
+        )
+        rows += [row, answer.said(words)]
+        scene.push(*answer.begin(), answer.row(row), answer.says(words, words, "i"))
+        scene.push(*answer.final(words), answer.chat("final", words))
+        scene.history(*rows)
+    assert not [action for action in scene.actions if isinstance(action, Collected)]
+    assert scene.messages() == {
+        M1: ("", [("exec", "completed")]),
+        M2: ("Second.", []),
+        M3: ("Third.", []),
+    }
+
+
+def test_what_a_process_sends_itself_and_the_gateway_lets_wait_is_no_open_run() -> None:
+    scene, second = Scene(), Frames(OTHER)
+    scene.hello()
+    scene.push(second.bare())
+    scene.table.expect(KEY, OTHER, "hello")
+    assert scene.table.unfinished() == []
