@@ -174,17 +174,17 @@ class Bridge:
         elif isinstance(action, signals.ReadList):
             self.spawn(self._list())
         elif isinstance(action, signals.Steered):
-            self._elsewhere(action.key, action.run_id, STEERED)
+            self._without_run(action.key, action.run_id, Final([Text("elsewhere", STEERED)]))
         elif isinstance(action, signals.Collected):
-            self._elsewhere(action.key, action.run_id, COLLECTED)
+            self._without_run(action.key, action.run_id, Final([Text("elsewhere", COLLECTED)]))
         elif isinstance(action, signals.Lost):
-            self.messages.give_up(message_id(action.key, action.run_id) or "", LOST)
+            self._without_run(action.key, action.run_id, Final([], error=LOST))
 
-    def _elsewhere(self, key: str, run_id: str, words: str) -> None:
-        """The message is answered in another one's reply: its own says so."""
-        sink = self.messages.sink(message_id(key, run_id) or "")
-        if sink is not None:
-            sink.end(Final([Text("elsewhere", words)]))
+    def _without_run(self, key: str, run_id: str, final: Final) -> None:
+        """A message that no run of its own answers: its reply says so."""
+        reply_id = message_id(key, run_id)
+        if reply_id is not None:
+            self.messages.end_without_run(key, run_id, reply_id, final)
 
     async def _read(self, key: str) -> None:
         try:

@@ -7,6 +7,7 @@ its writer is dead          it is taken over where it stands
 
 from __future__ import annotations
 
+import logging
 import time
 import uuid
 from collections.abc import Mapping
@@ -16,6 +17,8 @@ from typing import Any, Literal
 from rejoinder.openwebui.host import Edit, Host, Message
 from rejoinder.openwebui.registry import Registry
 
+log = logging.getLogger("rejoinder.openwebui")
+
 WRITER, RUN, TASK = "openclaw_writer", "openclaw_run", "task_id"
 
 
@@ -24,7 +27,8 @@ Missing = Literal["put", "doubt", "leave"]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A message that is ours to write. `turn`: what an open page must be told of it."""
+    """A message that is ours to write. `user_id`: who it is for, the chat's owner or one it is shared with.
+    `turn`: what an open page must be told of it."""
 
     chat_id: str
     user_id: str
@@ -81,6 +85,7 @@ async def claim(
     registry: Registry,
     writer_id: str,
     *,
+    user_id: str,
     chat_id: str,
     message_id: str,
     run_id: str,
@@ -88,8 +93,10 @@ async def claim(
     finished: Mapping[str, Any] | None = None,
     missing: Missing = "put",
 ) -> Place | None:
-    """Make the message ours, or None: it is somebody else's, finished, or the chat is gone.
+    """Make the message ours, or None: it is somebody else's, finished, or the chat is gone or not the user's to write.
 
+    user_id: whose session the run is in. A session's key names a user and a chat, and whoever may talk to the Gateway
+        may make one up: nothing is written into a chat that this user could not write into in the Host's own page.
     own: this process streamed it itself until now and its request is over, so it is taken whatever it says.
     finished: the whole message, for a run that is over: it is written at once and never taken from `done`.
     missing: what is done where the message is not there: `put` it in; `doubt`, put it in unless the chat's last reply
@@ -98,6 +105,11 @@ async def claim(
     busy = await host.tasks(chat_id)
     async with host.edit(chat_id) as chat:
         if chat is None:
+            return None
+        if chat.user_id != user_id and not await host.may_write(user_id, chat_id):
+            log.warning(
+                "A run of the user %s may not write into the chat %s, which is not theirs.", user_id, chat_id
+            )
             return None
         task_id = str(uuid.uuid4())
         meta = {TASK: task_id, RUN: run_id, WRITER: writer_id}
@@ -108,8 +120,10 @@ async def claim(
             if not own and (_owned(registry, known, busy) or (finished is not None and known.get("done"))):
                 return None
             fields: dict[str, Any] = {"done": False, "meta": meta, **(finished or {})}
+            if known.get("error"):
+                fields.setdefault("error", None)  # what was said while its run was thought to be lost
             message = await chat.put(message_id, fields)
-            return _place(chat, chat_id, message, meta, known.get("parentId"), taken_over=True)
+            return _place(chat, user_id, chat_id, message, meta, known.get("parentId"), taken_over=True)
         leaf = deepest_leaf(chat.messages, chat.current)
         if missing == "leave" or (missing == "doubt" and _says(chat.messages.get(leaf or ""), finished)):
             return None
@@ -123,12 +137,12 @@ async def claim(
             "done": False,
             "model": model_at(chat.messages, leaf, chat.models),
             "timestamp": int(time.time()),
-            "user_id": chat.user_id,
+            "user_id": user_id,
             "meta": meta,
             **(finished or {}),
         }
         message = await chat.put(message_id, fields)
-        return _place(chat, chat_id, message, meta, leaf, taken_over=False)
+        return _place(chat, user_id, chat_id, message, meta, leaf, taken_over=False)
 
 
 def _owned(registry: Registry, message: Message, busy: list[str]) -> bool:
@@ -151,14 +165,21 @@ def _says(message: Message | None, finished: Mapping[str, Any] | None) -> bool:
 
 
 def _place(
-    chat: Edit, chat_id: str, message: Message, meta: Mapping[str, Any], leaf: str | None, *, taken_over: bool
+    chat: Edit,
+    user_id: str,
+    chat_id: str,
+    message: Message,
+    meta: Mapping[str, Any],
+    leaf: str | None,
+    *,
+    taken_over: bool,
 ) -> Place:
     told = {str(message["id"]): {key: value for key, value in message.items() if key != "meta"}}
     if leaf and leaf in chat.messages:
         told[leaf] = chat.messages[leaf]
     return Place(
         chat_id=chat_id,
-        user_id=chat.user_id,
+        user_id=user_id,
         message_id=str(message["id"]),
         task_id=str(meta[TASK]),
         meta=meta,

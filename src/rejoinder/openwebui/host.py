@@ -35,9 +35,11 @@ _SOCKET, _TASKS = "open_webui.socket.main", "open_webui.tasks"
 _NEEDED: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (_CHATS, "Chats._chat_transaction", ("id",)),
     (_CHATS, "Chats.upsert_message_to_history", ("history", "message_id", "message")),
+    (_CHATS, "Chats.get_accessible_chat_by_id", ("id", "user", "permission")),
     (_CHATS, "Chat", ()),
     (_ROWS, "ChatMessages.upsert_message", ("message_id", "chat_id", "user_id", "data", "db")),
     (_ROWS, "ChatMessage", ()),
+    ("open_webui.models.users", "Users.get_user_by_id", ("id",)),
     (_SOCKET, "get_event_emitter", ("request_info", "update_db")),
     (_SOCKET, "get_event_call", ("request_info",)),
     (_SOCKET, "get_session_ids_from_room", ("room",)),
@@ -118,7 +120,8 @@ class Edit:
         self._chat.updated_at = int(time.time())
         # The Host adds tokens that are told anew to those that it knows.
         told = {name: value for name, value in stored.items() if name != "usage" or name in fields}
-        await self._host.rows.upsert_message(message_id, self._chat.id, self.user_id, told, db=self._session)
+        author = str(stored.get("user_id") or self.user_id)
+        await self._host.rows.upsert_message(message_id, self._chat.id, author, told, db=self._session)
         return stored
 
 
@@ -181,6 +184,13 @@ class Host:
         """A chat under its row lock; None if it does not exist (any more)."""
         async with self.chats._chat_transaction(chat_id) as (session, chat):
             yield None if chat is None else Edit(self, session, chat)
+
+    async def may_write(self, user_id: str, chat_id: str) -> bool:
+        """Whether a user may write into a chat that is not theirs, such as one that was shared to be continued."""
+        user = await self._names["Users"].get_user_by_id(user_id)
+        if user is None:
+            return False
+        return await self.chats.get_accessible_chat_by_id(chat_id, user, permission="write") is not None
 
     async def emitter(self, user_id: str, chat_id: str, message_id: str) -> Emit:
         """The way to every open page of a message. Keep one for each message: it remembers what it told."""

@@ -142,11 +142,19 @@ class Messages:
         elif sink is not None:
             sink.end(Final([], silent=True))
 
-    def give_up(self, message_id: str, why: str | None = None) -> None:
-        """Nothing comes of the message any more: whoever waits for its end gets it, with the reason if there is one."""
+    def give_up(self, message_id: str) -> None:
+        """Nothing comes of the message any more: whoever waits for its end gets it."""
         sink = self._sinks.get(message_id)
         if sink is not None:
-            sink.end(Final([], error=why, silent=why is None))
+            sink.end(Final([], silent=True))
+
+    def end_without_run(self, key: str, run_id: str, message_id: str, final: Final) -> None:
+        """No run answers the message. Nobody may show it: then whoever did died, and it stands there unfinished."""
+        sink = self._sinks.get(message_id)
+        if sink is not None:
+            sink.end(final)
+        elif not self.retired and parse_key(key) is not None and message_id not in self._mine:
+            self.spawn(self._write(key, run_id, message_id, final, "leave"))
 
     def leave(self, message_id: str | None) -> None:
         """A restart cut the message's run: a request that streams it ends, and a writer goes on."""
@@ -185,6 +193,8 @@ class Messages:
         fields = {"done": True, "error": {"content": text}}
         place = await self._claim(key, message_id, message_id, finished=fields, missing="leave")
         if place is not None:
+            # A run may answer it all the same: then it is ours to write anew.
+            self._remember(message_id)
             await announce_finished(self._host, place, text)
 
     async def _open(
@@ -266,6 +276,7 @@ class Messages:
                 self._host,
                 self._registry,
                 self._writer_id,
+                user_id=chat.user,
                 chat_id=chat.chat,
                 message_id=message_id,
                 run_id=run_id,

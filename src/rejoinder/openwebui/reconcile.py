@@ -10,14 +10,16 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rejoinder.openclaw.errors import GatewayError
 from rejoinder.openclaw.frames import Payload, mapping
 from rejoinder.openclaw.sessions import Row
 from rejoinder.openwebui.claim import Missing
+from rejoinder.openwebui.title import text_of
 from rejoinder.turns import signals
-from rejoinder.turns.identity import message_id, parse_key
+from rejoinder.turns.identity import OwnRun, message_id, parse_key
 from rejoinder.turns.transcript import RunRows, meta_of, runs_in
 
 if TYPE_CHECKING:
@@ -77,13 +79,42 @@ class Reconciler:
             log.info("The history of a session could not be read: %s", error)
             return
         missing = self.judge(row.key, payload, standing)
-        bridge.feed(signals.HistoryRead(row.key, payload, adopt=True, asked=asked), missing)
+        left = await self._left(row.key, standing, missing)
+        bridge.feed(signals.HistoryRead(row.key, payload, adopt=True, asked=asked, left=left), missing)
         session = Row.read({"sessionKey": row.key, **mapping(payload.get("sessionInfo"))})
         going_on = payload.get("inFlightRun") or (
             session is not None and (session.has_active_run or session.status == "running")
         )
         if not going_on:
             await self._finish_rest(row.key, standing, missing)
+
+    async def _left(self, key: str, standing: Standing, told: Mapping[str, Missing]) -> dict[str, str]:
+        """What was asked of the chat's unfinished replies that no run of the history names, oldest first: it may wait
+        in the Gateway, or be in a collection, which names no message."""
+        chat = parse_key(key)
+        ones = [
+            one for one in standing.unfinished if one not in told and self._bridge.messages.sink(one) is None
+        ]
+        if chat is None or not ones:
+            return {}
+        async with self._bridge.host.edit(chat.chat) as found:
+            known = dict(found.messages) if found is not None else {}
+        mine = [one for one in ones if self._ours(known.get(one, {}))]
+        asked = {
+            one: known.get(str(known[one].get("parentId")), {})
+            for one in sorted(mine, key=partial(_depth, known))
+        }
+        return {
+            str(OwnRun(chat.chat, one, "left")): text_of(message)
+            for one, message in asked.items()
+            if message.get("role") == "user"
+        }
+
+    def _ours(self, message: Mapping[str, Any]) -> bool:
+        notes = mapping(message.get("meta"))
+        return str(message.get("model") or "").startswith(self._bridge.models) or bool(
+            notes.get("openclaw_run")
+        )
 
     async def _finish_rest(self, key: str, standing: Standing, told: Mapping[str, Missing]) -> None:
         chat = parse_key(key)
@@ -95,11 +126,7 @@ class Reconciler:
             message = known.get(one)
             if message is None or one in told or message.get("done"):
                 continue
-            notes = mapping(message.get("meta"))
-            ours = str(message.get("model") or "").startswith(self._bridge.models) or notes.get(
-                "openclaw_run"
-            )
-            if ours and self._bridge.messages.sink(one) is None:
+            if self._ours(message) and self._bridge.messages.sink(one) is None:
                 await self._bridge.messages.finish_cut(key, one, CUT_OFF)
 
     def judge(self, key: str, payload: Payload, standing: Standing) -> dict[str, Missing]:
@@ -114,6 +141,16 @@ class Reconciler:
             # A chat knows its last change by the second only.
             found[one] = "put" if when >= changed + 1000 else "doubt" if when >= changed else "leave"
         return found
+
+
+def _depth(messages: Mapping[str, Mapping[str, Any]], one: str) -> int:
+    """How many messages stand above it."""
+    seen: set[str] = set()
+    at: object = one
+    while isinstance(at, str) and at in messages and at not in seen:
+        seen.add(at)
+        at = messages[at].get("parentId")
+    return len(seen)
 
 
 def _last(run: RunRows) -> float:

@@ -97,7 +97,7 @@ async def reply(bridge: Bridge, asked: Asked, tell: Tell) -> AsyncIterator[dict[
         except TurnError:
             sent = False
             raise
-        bridge.table.expect(key, run_id)
+        bridge.table.expect(key, run_id, asked.text)
         async for event in inline.events():
             if hook is not None:
                 hook.look()

@@ -44,6 +44,11 @@ class World:
     read: Any = None
     stored: Any = None
     title: Any = None
+    another: Any = None
+
+    async def another_user(self, shared_with: str | None = None) -> str:
+        """A second user's id. shared_with: the chat that was shared with them, to be continued."""
+        return str(await self.another(shared_with))
 
     async def chat(self, *messages: Mapping[str, Any], current: str | None = None, at: int = 0) -> str:
         """A chat with these messages, each the child of the one before. `at`: when it last changed."""
@@ -96,6 +101,7 @@ class _Rows:
 class _Chats:
     def __init__(self) -> None:
         self.known: dict[str, Any] = {}
+        self.get_accessible_chat_by_id: Any = None
         self._locks: dict[str, asyncio.Lock] = {}
 
     @asynccontextmanager
@@ -205,8 +211,18 @@ def stand_in() -> World:
         contents[filename] = file.read()
         return contents[filename], filename
 
+    shared: set[tuple[str, str]] = set()
+
+    async def get_user_by_id(id: str) -> Any:
+        return SimpleNamespace(id=id)
+
+    async def get_accessible_chat_by_id(id: str, user: Any, *, permission: str) -> Any:
+        return chats.known.get(id) if (id, user.id) in shared else None
+
+    chats.get_accessible_chat_by_id = get_accessible_chat_by_id
     names = {
         "Chats": chats,
+        "Users": SimpleNamespace(get_user_by_id=get_user_by_id),
         "ChatMessages": rows,
         "Files": SimpleNamespace(get_file_by_id=get_file_by_id, insert_new_file=insert_new_file),
         "FileForm": SimpleNamespace,
@@ -249,7 +265,14 @@ def stand_in() -> World:
     async def title(chat_id: str) -> str:
         return str(chats.known[chat_id].title)
 
+    async def another(chat_id: str | None) -> str:
+        other = str(uuid.uuid4())
+        if chat_id is not None:
+            shared.add((chat_id, other))
+        return other
+
     world.make, world.read, world.stored, world.title = make, read, stored, title
+    world.another = another
     return world
 
 
@@ -343,7 +366,22 @@ async def real() -> World:
             assert chat.chat["title"] == chat.title
             return str(chat.title)
 
+    async def another(chat_id: str | None) -> str:
+        from open_webui.models.access_grants import AccessGrants
+        from open_webui.models.shared_chats import SharedChats
+
+        other = await Users.insert_new_user(
+            str(uuid.uuid4()), "B", f"{uuid.uuid4()}@example.test", "/u.png", "user"
+        )
+        assert other is not None
+        if chat_id is not None:
+            share = await Chats.insert_shared_chat_by_chat_id(chat_id)
+            await SharedChats.set_share_mode(share.share_id, "continue")
+            await AccessGrants.grant_access("shared_chat", chat_id, "user", other.id, "read")
+        return str(other.id)
+
     world.make, world.read, world.stored, world.title = make, read, stored, title
+    world.another = another
     return world
 
 

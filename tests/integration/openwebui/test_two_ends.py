@@ -47,6 +47,7 @@ async def test_the_last_end_of_a_writers_message_stays(world: World, monkeypatch
         world.host,
         Registry(world.host.anchor),
         new_writer_id(),
+        user_id=world.user,
         chat_id=chat_id,
         message_id=stub()["id"],
         run_id="run",
