@@ -19,8 +19,11 @@ from rejoinder.asks.waiters import Waiters
 from rejoinder.contract import pause
 from rejoinder.contract.errors import ConfigurationError, NotReadyError
 from rejoinder.contract.settings import Settings
+from rejoinder.expressions import Expressions
 from rejoinder.hooks.ingress import Ingress
 from rejoinder.hooks.kept import KeptRuns
+from rejoinder.hooks.links import TriggerLinks
+from rejoinder.hooks.records import HookRecords
 from rejoinder.housekeeping import keep_house, send_canaries
 from rejoinder.net.guard import Guard
 from rejoinder.net.outbound import Outbound
@@ -36,6 +39,7 @@ from rejoinder.store.deliveries import Deliveries
 from rejoinder.store.events import Events
 from rejoinder.store.flood import Hits
 from rejoinder.store.hook_runs import HookRuns
+from rejoinder.store.hooks import HookStore
 from rejoinder.store.media import Media
 from rejoinder.store.migrate import pending
 from rejoinder.store.nested import Nested
@@ -105,6 +109,7 @@ class Node:
         self.deadlines = Deadlines(self.questions, self.signals, poll=poll)
         self.tail = Tail(self.events, self.questions, self.signals, poll=min(1.0, poll))
         self.access = Access(self.database, self.events, self.signals, settings)
+        self.expressions = Expressions()
         self.agents = Agents(self.database, self.questions, settings)
         self.public_routes = PublicRoutes(self.database, self.events, self.signals, settings)
         self.nested = Nested(self.database)
@@ -121,6 +126,9 @@ class Node:
             self.doorkeeper,
         )
         self.visits = Visits(self.run_service, self.asks, self.nested, self.signals, poll=poll)
+        self.hook_store = HookStore(self.database)
+        self.hook_records = HookRecords(self.hook_store, registry, self.access, self.expressions, self.events)
+        self.trigger_links = TriggerLinks(self.hook_store, self.access)
         self.worker: Worker | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self.started = False
@@ -186,6 +194,7 @@ class Node:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.run_service.stop()
         await self.agents.stop()
+        await self.expressions.stop()
         await self.asks.drain()
         try:
             withdrawn = await self.process.leave("stopped")

@@ -23,6 +23,7 @@ from rejoinder.doors.openapi import router as openapi_router
 from rejoinder.doors.requests import Requests
 from rejoinder.doors.run_tool import RunTool
 from rejoinder.doors.stream import Stream
+from rejoinder.doors.trigger import router as trigger_router
 from rejoinder.doors.webhooks import router as webhooks_router
 from rejoinder.mcp.server import Door as McpDoor
 from rejoinder.mcp.server import route as mcp_route
@@ -83,6 +84,7 @@ def create_app(node: Node, *, lifespan: Lifespan | None = None) -> FastAPI:
         *plain,
         *callback.router(node).routes,
         *hooks.router(node).routes,
+        *trigger_router(node).routes,
         *webhooks_router(node).routes,
         *hook_runs_router(node).routes,
         *media.router(node).routes,

@@ -110,6 +110,8 @@ _PATH: dict[str, Schema] = {
     "media_id": {"type": "string", "pattern": "^[A-Za-z0-9_-]{43}$"},
     "ticket": {"type": "string", "pattern": "^[A-Za-z0-9._~-]{1,512}$"},
     "name": {"type": "string", "pattern": "^[^\\u0000]{1,120}$"},
+    "topic": {"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]{0,119}$"},
+    "token": {"type": "string", "pattern": "^trg-[A-Za-z0-9_-]{43}$"},
 }
 
 
