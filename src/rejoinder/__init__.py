@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rejoinder.contract.errors import InteractionTimeoutError as InteractionTimeoutError
     from rejoinder.contract.errors import RejoinderError as RejoinderError
     from rejoinder.contract.errors import RunTerminalFailed as RunTerminalFailed
+    from rejoinder.contract.errors import StepFailedError as StepFailedError
     from rejoinder.contract.errors import SuspensionError as SuspensionError
     from rejoinder.contract.forms import FormData as FormData
     from rejoinder.contract.forms import FormPage as FormPage
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from rejoinder.runs.context import current_run as current_run
     from rejoinder.runs.elicitation import Context as Context
     from rejoinder.runs.nested import call_tool as call_tool
+    from rejoinder.runs.resumable import step as step
     from rejoinder.runs.tools import Tool as Tool
     from rejoinder.runs.tools import tool as tool
 
@@ -66,6 +68,7 @@ _PUBLIC = {
     "ReplyTo": "rejoinder.contract.answers",
     "RunTerminalFailed": "rejoinder.contract.errors",
     "SecretValue": "rejoinder.contract.answers",
+    "StepFailedError": "rejoinder.contract.errors",
     "SuspendedInteraction": "rejoinder.contract.answers",
     "SuspensionError": "rejoinder.contract.errors",
     "Tool": "rejoinder.runs.tools",
@@ -79,6 +82,7 @@ _PUBLIC = {
     "VerificationFailedError": "rejoinder.contract.verifiers",
     "Verifier": "rejoinder.contract.verifiers",
     "VerifierConfigError": "rejoinder.contract.verifiers",
+    "step": "rejoinder.runs.resumable",
     "tool": "rejoinder.runs.tools",
 }
 __all__ = sorted(_PUBLIC)

@@ -1,4 +1,4 @@
-"""Carries agents' runs on: from the beginning or from a checkpoint, until they end or wait for people.
+"""Carries the runs of agents and resumable tools on: from the beginning or from a checkpoint, until they end or wait for people.
 
 Light to import: LangGraph is loaded when the first agent is driven.
 """
@@ -9,6 +9,7 @@ import asyncio
 from typing import Any
 from uuid import UUID, uuid4
 
+from rejoinder.agents import playing
 from rejoinder.agents.checkpoints import Checkpoints
 from rejoinder.agents.steps import Drive
 from rejoinder.asks.service import Asks
@@ -19,7 +20,10 @@ from rejoinder.contract.settings import Settings
 from rejoinder.observe.logs import get_logger
 from rejoinder.runs.agent import Agent
 from rejoinder.runs.context import RunContext, current_run
+from rejoinder.runs.driver import refuse_undurable
 from rejoinder.runs.outcome import Parked
+from rejoinder.runs.resumable import Resumable
+from rejoinder.runs.tools import Tool
 from rejoinder.store.database import Database
 from rejoinder.store.questions import Questions
 from rejoinder.store.steps import Steps
@@ -28,19 +32,23 @@ log = get_logger("agents")
 
 
 class Agents:
-    """Drives agents in this process; one for all of them."""
+    """Drives agents and resumable tools in this process; one for all of them."""
 
     def __init__(self, database: Database, questions: Questions, settings: Settings) -> None:
         self._steps = Steps(database)
         self._questions = questions
         self._settings = settings
         self._checkpoints = Checkpoints(settings, self._steps)
-        self._graphs: dict[str, tuple[Agent, Any]] = {}
+        self._graphs: dict[str, tuple[Tool, Any]] = {}
         self._building = asyncio.Lock()
 
     @property
     def durable(self) -> bool:
         return self._checkpoints.durable
+
+    @property
+    def provider(self) -> str:
+        return self._checkpoints.provider
 
     async def stop(self) -> None:
         await self._checkpoints.close()
@@ -55,11 +63,12 @@ class Agents:
             await asks.withdraw(stranded, "checkpoint gone")
         return {"swept": await self._checkpoints.sweep(), "stranded": len(stranded)}
 
-    async def drive(self, agent: Agent, arguments: dict[str, Any]) -> Parked | Any:
-        """Raises what the agent's code raised, and what ended a step for the whole run (see ``Drive.fatal``)."""
+    async def drive(self, tool: Tool, arguments: dict[str, Any]) -> Parked | Any:
+        """Raises what the tool's code raised, and what ended a step for the whole run (see ``Drive.fatal``)."""
+        refuse_undurable(tool, self)
         context = current_run()
         asker = context.asker
-        graph = await self._graph(agent)
+        graph = await self._graph(tool)
         park_id, asker.ordinal = await self._steps.standing(asker.run_id)
         asker.park_id = park_id or uuid4()
         drive = Drive(
@@ -69,28 +78,51 @@ class Agents:
             horizon=self._checkpoints.horizon,
             cannot_park=self._checkpoints.why_not_park,
         )
+        from langchain_core.runnables.config import var_child_runnable_config
+
         from rejoinder.agents.bridge import driving
 
-        token = driving.set(drive)
+        driven = driving.set(drive)
+        # A run that another graph's tool calls is no part of that graph.
+        outer = var_child_runnable_config.set(None)
         try:
-            return await self._carry_on(agent, graph, drive, context, arguments)
+            if isinstance(tool, Resumable):
+                return await self._replay(tool, graph, drive, context)
+            assert isinstance(tool, Agent)
+            limit = tool.recursion_limit or self._settings.tai_agents_default_recursion_limit
+            begin = playing.opening(arguments)
+            return await self._carry_on(tool, graph, drive, context, begin, limit)
         finally:
-            driving.reset(token)
+            var_child_runnable_config.reset(outer)
+            driving.reset(driven)
             await drive.stop()
 
-    async def _carry_on(
-        self, agent: Agent, graph: Any, drive: Drive, context: RunContext, arguments: dict[str, Any]
-    ) -> Parked | Any:
-        from rejoinder.agents import playing
+    async def _replay(self, tool: Resumable, graph: Any, drive: Drive, context: RunContext) -> Parked | Any:
+        from rejoinder.agents.replay import Replay
 
-        config: dict[str, Any] = {"configurable": {"thread_id": str(drive.run_id)}}
-        config["recursion_limit"] = agent.recursion_limit or self._settings.tai_agents_default_recursion_limit
-        begin, ended = playing.opening(arguments), None
+        replay = Replay(tool, drive, self._steps, self._questions, context)
+        await replay.load()
+        context.replay = replay
+        try:
+            # One step of the graph, whatever the code does in it.
+            ended = await self._carry_on(tool, graph, drive, context, context.arguments, 2)
+        finally:
+            await replay.stop()
+        if replay.waiting:
+            return Parked(tuple(replay.waiting.values()))
+        assert not isinstance(ended, Parked)
+        return ended["result"]
+
+    async def _carry_on(
+        self, tool: Tool, graph: Any, drive: Drive, context: RunContext, begin: Any, limit: int
+    ) -> Parked | Any:
+        config: dict[str, Any] = {"configurable": {"thread_id": str(drive.run_id)}, "recursion_limit": limit}
+        ended = None
         if graph.checkpointer:
             state = await graph.aget_state(config)
             # Not by ``next``, which leaves out what has run and whose results are not in the state yet.
             if state.created_at is not None and not state.tasks:
-                return playing.result(state.values)
+                return _result(tool, state.values)
             if state.created_at is not None:
                 begin = await self._resumption(state.interrupts)
         try:
@@ -107,7 +139,7 @@ class Agents:
         if drive.fatal is not None:
             raise drive.fatal
         await pause.here("agent.stopped")
-        return self._settled(agent, drive, ended)
+        return self._settled(tool, drive, ended)
 
     async def _resumption(self, interrupts: Any) -> Any:
         """What wakes the places that wait: every answer in one map, for those alone whose questions are all closed."""
@@ -122,40 +154,47 @@ class Agents:
         }
         return Command(resume=woken) if woken else None
 
-    def _settled(self, agent: Agent, drive: Drive, ended: Any) -> Parked | Any:
-        from rejoinder.agents import playing
-
+    def _settled(self, tool: Tool, drive: Drive, ended: Any) -> Parked | Any:
         foreign = [one for one in ended.interrupts if not _questions_of(one.value)]
         if foreign:
             raise RunTerminalFailed(
-                f"the agent {agent.name} stopped at an interrupt of its own graph, which nobody can answer; "
+                f"the agent {tool.name} stopped at an interrupt of its own graph, which nobody can answer; "
                 "ask with a tool instead"
             )
         waiting = {one.interaction_id: one for asked in drive.waiting.values() for one in asked}
         if not waiting:
-            return playing.result(ended.values)
+            return _result(tool, ended.values)
         if not ended.interrupts:
             raise SuspensionError(
-                f"the agent {agent.name} went on although one of its tools waits for an answer"
+                f"the agent {tool.name} went on although one of its tools waits for an answer"
             )
         return Parked(tuple(waiting.values()))
 
-    async def _graph(self, agent: Agent) -> Any:
-        known = self._graphs.get(agent.name)
-        if known is not None and known[0] is agent:
+    async def _graph(self, tool: Tool) -> Any:
+        known = self._graphs.get(tool.name)
+        if known is not None and known[0] is tool:
             return known[1]
         async with self._building:
             saver = await self._checkpoints.open()
             # In a thread: the first one loads the libraries, which takes a second or two.
-            graph = await asyncio.to_thread(_build, agent, saver)
-            self._graphs[agent.name] = agent, graph
+            graph = await asyncio.to_thread(_build, tool, saver)
+            self._graphs[tool.name] = tool, graph
             return graph
 
 
-def _build(agent: Agent, saver: Any) -> Any:
+def _build(tool: Tool, saver: Any) -> Any:
+    if isinstance(tool, Resumable):
+        from rejoinder.agents.flows import flow
+
+        return flow(tool, saver)
     from rejoinder.agents.graphs import build
 
-    return build(agent, saver)
+    assert isinstance(tool, Agent)
+    return build(tool, saver)
+
+
+def _result(tool: Tool, values: Any) -> Any:
+    return playing.result(values) if isinstance(tool, Agent) else values
 
 
 def _questions_of(value: Any) -> list[UUID]:

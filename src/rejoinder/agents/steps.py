@@ -302,7 +302,7 @@ class Drive:
 
     async def _open_again(self, identifier: UUID, step: Step, questions: list[Question]) -> list[Question]:
         """Ask once more what was withdrawn when this run ended, before an operator sent it on again."""
-        asked = [await self._ask_anew(one) if _can_be_asked_anew(one) else one for one in questions]
+        asked = [await self.ask_anew(one) for one in questions]
         if asked != questions:
             ids = [one.id for one in asked]
             if not await patiently(
@@ -311,7 +311,8 @@ class Drive:
                 raise LeaseLostError("another worker drives this run now")
         return asked
 
-    async def _ask_anew(self, question: Question) -> Question:
+    async def ask_anew(self, question: Question) -> Question:
+        """The question itself; where it was withdrawn when its run ended, the one that stands in its place."""
         while _can_be_asked_anew(question):
             name = uuid5(question.id, "again")
             found = (await self._questions.by_ids([name])).get(name)

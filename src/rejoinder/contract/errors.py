@@ -285,6 +285,24 @@ class RunInterruptedError(RejoinderError):
     status = 409
 
 
+class StepFailedError(RejoinderError):
+    """A step of a resumable tool raised an error. ``step`` is its name, ``raised`` the name of what it raised."""
+
+    code = "step-failed"
+
+    def __init__(self, message: str | None = None, *, step: str = "", raised: str = "") -> None:
+        super().__init__(message)
+        self.step = step
+        self.raised = raised
+
+
+class StepsDivergedError(RejoinderError):
+    """The code of a resumable tool does something else than it did before, so the run cannot go on with it."""
+
+    code = "steps-diverged"
+    status = 409
+
+
 class LeaseLostError(RejoinderError):
     """Another worker drives this run now; this one must not write."""
 

@@ -47,6 +47,8 @@ class Agent(Tool):
     Its runs go on from checkpoints, on any worker, so they are idempotent; what its tools do is done once.
     """
 
+    checkpointed = True
+
     def __init__(
         self,
         name: str,
@@ -77,10 +79,14 @@ class Agent(Tool):
 
 
 class Conductor(Protocol):
-    """What drives agents. ``durable``: their runs can be carried on by another process."""
+    """What drives agents and resumable tools. ``durable``: their runs can be carried on by another process."""
 
     @property
     def durable(self) -> bool: ...
 
-    async def drive(self, agent: Agent, arguments: dict[str, Any]) -> Parked | Any:
+    @property
+    def provider(self) -> str:
+        """Where checkpoints are kept, as LLM_PROVIDER_CHECKPOINT says it."""
+
+    async def drive(self, tool: Tool, arguments: dict[str, Any]) -> Parked | Any:
         """Carry the current run on, from its checkpoint where it has one, until it ends or waits for people."""

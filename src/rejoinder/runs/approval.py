@@ -58,17 +58,27 @@ async def ask_first(tool: Tool) -> Any:
     """Ask for the current run's call of ``tool``; run it where this could wait for the answer. Returns what the tool
     returns, or the mark of the parked question. Raises ApprovalDeniedError, and as ``ask`` does."""
     run = current_run()
+    request = approval_request(tool, run, blocks=run.asker.blocks)
+    answer = await run.asks.ask(run.asker, request)
+    if isinstance(answer, SuspendedInteraction):
+        return answer
+    assert isinstance(answer, AskAnswer)
+    return await go_on(tool, Approval(dict(request.format_payload or {}), None, answer.answer, None))
+
+
+def approval_request(tool: Tool, run: RunContext, *, blocks: bool) -> AskRequest:
+    """The question whether this run may call ``tool``; ``blocks``: somebody waits for the run while it is open. Raises
+    ToolArgumentError where the arguments are too long to be read."""
     given = tool.with_defaults(run.arguments)
     # In the tool's own order, so that the same argument stands in the same place in every call.
     shown = {name: given[name] for name in tool.input_schema.get("properties", {}) if name in given}
     payload = _payload(tool, shown)
-    blocks = run.asker.blocks
     seconds = run.settings.interactions_answer_timeout_seconds
     if not blocks:
         seconds = run.settings.rejoinder_approval_seconds
         if run.asker.horizon is not None:
             seconds = min(seconds, run.asker.horizon.longest)
-    request = AskRequest(
+    return AskRequest(
         question=f"{tool.title or tool.name}: approve this call?",
         answer_format=APPROVAL,
         format_payload=dict(payload),
@@ -83,25 +93,21 @@ async def ask_first(tool: Tool) -> Any:
         media=None,
         sensitive=False,
     )
-    answer = await run.asks.ask(run.asker, request)
-    if isinstance(answer, SuspendedInteraction):
-        return answer
-    assert isinstance(answer, AskAnswer)
-    return await go_on(tool, Approval(dict(payload), None, answer.answer, None))
 
 
 async def go_on(tool: Tool, approval: Approval) -> Any:
     """What the answer leads to: the tool's code, with what was approved. Raises ApprovalDeniedError, ToolArgumentError,
     and RunTerminalFailed where this run's call is not the one that was shown."""
     run = current_run()
-    arguments = _approved(run, tool, approval)
+    arguments = approved_arguments(run, tool, approval)
     if run.asker.cannot_park is None and not run.asker.finds_again:
         # Approved or not: what the tool's own code asks needs its continuation. (An agent takes the answer itself.)
         run.asker.cannot_park = tool.why_not_park()
     return await tool.run(tool.check_arguments(arguments))
 
 
-def _approved(run: RunContext, tool: Tool, approval: Approval) -> dict[str, Any]:
+def approved_arguments(run: RunContext, tool: Tool, approval: Approval) -> dict[str, Any]:
+    """What the tool may run with. Raises ApprovalDeniedError, and RunTerminalFailed as ``go_on``."""
     answer = approval.answer
     if answer is None:
         raise ApprovalDeniedError(_NOBODY)

@@ -172,7 +172,8 @@ async def ask(question: str | None = None, **arguments: Any) -> Any:
     ``mode="sync"`` blocks until somebody answers, at most ``timeout`` seconds, and returns an
     ``AskAnswer(answer, reply_to, params)`` whose ``answer`` is a str (text, select), a bool (confirm) or a dict
     (form, external). ``mode="async"`` records the question and returns a ``SuspendedInteraction`` at once; return it from the
-    tool, and the tool's continuation is called with the answer, on any worker, once.
+    tool, and the tool's continuation is called with the answer, on any worker, once. In a resumable tool it returns the
+    ``AskAnswer`` as well, and the code goes on with it, on any worker.
 
     ``to="caller"`` asks whoever called this run in the place of a person: a run that used ``call_tool``, a program over
     HTTP, an MCP client. It takes a ``question``, a ``payload`` of JSON, or both; the caller reads them as the result of
@@ -206,6 +207,8 @@ async def ask_with(question: object, arguments: dict[str, Any]) -> AskAnswer[Any
     except (AskArgumentError, PublicUrlError) as error:
         await run.asks.note_refused_ask(run.asker, error)
         raise
+    if run.replay is not None:
+        return await run.replay.ask(request)
     return await run.asks.ask(run.asker, request)
 
 

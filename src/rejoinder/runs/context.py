@@ -18,12 +18,14 @@ from rejoinder.contract.settings import Settings
 
 if TYPE_CHECKING:
     from rejoinder.runs.nested import NestedCalls
+    from rejoinder.runs.resumable import Replay
 
 
 @dataclass(slots=True)
 class RunContext:
-    """What ``ask`` needs of the run around it. Tools may read ``run_id``, ``identity``, ``arguments`` and
-    ``attempt`` (1 for the first time this phase's code is entered)."""
+    """What ``ask`` needs of the run around it. Tools may read ``run_id``, ``identity``, ``arguments``,
+    ``attempt`` (1 for the first time this phase's code is entered) and, inside a step, ``idempotency_key``: the same
+    text whenever that step of that run is tried."""
 
     run_id: UUID
     tool: str
@@ -40,6 +42,9 @@ class RunContext:
     nested: NestedCalls | None = None
     #: What a hook started this run on.
     delivery: Delivery | None = None
+    #: Carries a resumable run on; None inside its steps, and in every other run.
+    replay: Replay | None = None
+    idempotency_key: str | None = None
 
 
 _current: ContextVar[RunContext | None] = ContextVar("rejoinder_run", default=None)
@@ -51,6 +56,10 @@ def current_run() -> RunContext:
     if run is None:
         raise NoRunError()
     return run
+
+
+def entered_run() -> RunContext | None:
+    return _current.get()
 
 
 def current_delivery() -> Delivery | None:

@@ -24,9 +24,10 @@ from rejoinder.contract.settings import Settings
 from rejoinder.contract.text import storable_text
 from rejoinder.observe.logs import get_logger
 from rejoinder.observe.metrics import metrics
-from rejoinder.runs.agent import Agent, Conductor
+from rejoinder.runs.agent import Conductor
 from rejoinder.runs.context import RunContext, entering, leaving
 from rejoinder.runs.outcome import Parked, RunResult
+from rejoinder.runs.resumable import Resumable
 from rejoinder.runs.tools import Tool, suspensions, to_json
 from rejoinder.store import signals as s
 from rejoinder.store.runs import Runs
@@ -145,8 +146,8 @@ class Driver:
             tool.name,
             tuple(one.interaction_id for one in parked),
         )
-        # An agent that finds its questions again knows no more what they were.
-        may_ask = isinstance(tool, Agent) or any(one.asks for one in parked)
+        # A run that finds its questions again knows no more what they were.
+        may_ask = tool.checkpointed or any(one.asks for one in parked)
         if not may_ask or self.nested is None:
             return RunResult(asker.run_id, "parked", sentinel.as_json(), sentinel.expiry_at)
         # Some may have been answered meanwhile.
@@ -155,12 +156,28 @@ class Driver:
 
 def goes_on(tool: Tool, conductor: Conductor | None) -> bool:
     """Whether another process can carry a run of this tool on where this one left it, as far as what is kept goes."""
-    return not isinstance(tool, Agent) or (conductor is not None and conductor.durable)
+    return not tool.checkpointed or (conductor is not None and conductor.durable)
+
+
+def may_begin_again(tool: Tool, conductor: Conductor | None) -> bool:
+    """Whether a run whose worker ended is taken up by another one: what it has done is recorded, or may be redone."""
+    return (tool.idempotent or tool.checkpointed) and goes_on(tool, conductor)
+
+
+def refuse_undurable(tool: Tool, conductor: Conductor | None) -> None:
+    """Before anything is written. Raises SuspensionError where a resumable tool's runs could not go on."""
+    if not isinstance(tool, Resumable) or goes_on(tool, conductor):
+        return
+    where = "nowhere" if conductor is None or conductor.provider == "off" else f"in {conductor.provider}"
+    raise SuspensionError(
+        f"{tool.name} is resumable, and checkpoints are kept {where} (LLM_PROVIDER_CHECKPOINT), which no other worker "
+        "could resume a run from; use postgres or redis"
+    )
 
 
 def code_of(tool: Tool, given: dict[str, Any], conductor: Conductor | None) -> Callable[[], Awaitable[Any]]:
-    """A run's code from its beginning; an agent's from its checkpoint, where it has one."""
-    if isinstance(tool, Agent) and conductor is not None:
+    """A run's code from its beginning; an agent's and a resumable tool's from its checkpoint, where it has one."""
+    if tool.checkpointed and conductor is not None:
         return lambda: conductor.drive(tool, given)
     return lambda: tool.call(given)
 

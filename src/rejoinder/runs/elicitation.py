@@ -97,7 +97,9 @@ async def elicit(
         asked = asyncio.run_coroutine_threadsafe(elicit(message, schema, timeout=timeout), run.loop)
         return await asyncio.wrap_future(asked)
     form, request = await _request(run, message, schema, timeout)
-    end = await run.asks.elicit(run.asker, request)
+    end = await (
+        run.replay.elicit(request) if run.replay is not None else run.asks.elicit(run.asker, request)
+    )
     if end.action == "decline":
         return DeclinedElicitation()
     if end.action == "cancel":

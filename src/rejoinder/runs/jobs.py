@@ -24,6 +24,7 @@ from rejoinder.contract.errors import (
     RejoinderError,
     RunInterruptedError,
     RunTerminalFailed,
+    StepsDivergedError,
     ToolInternalError,
     ToolNotFoundError,
 )
@@ -33,9 +34,17 @@ from rejoinder.contract.settings import Settings
 from rejoinder.observe.logs import get_logger
 from rejoinder.observe.metrics import metrics
 from rejoinder.observe.tracing import span
-from rejoinder.runs.agent import Agent, Conductor
+from rejoinder.runs.agent import Conductor
 from rejoinder.runs.approval import approval_of, as_approved
-from rejoinder.runs.driver import Driver, code_of, goes_on, patiently, public_error, stored_error
+from rejoinder.runs.driver import (
+    Driver,
+    code_of,
+    goes_on,
+    may_begin_again,
+    patiently,
+    public_error,
+    stored_error,
+)
 from rejoinder.runs.internal import Doorkeeper
 from rejoinder.runs.manifest import Registry
 from rejoinder.runs.nested import Chains, NestedCalls
@@ -254,12 +263,6 @@ class Jobs:
         await pause.here("run.finished")
         self._told(run, "succeeded", finished, withdrawn)
 
-    async def _delivery(self, run: Run) -> Delivery | None:
-        deliveries = self.deliveries
-        if deliveries is None or run.door != HOOKS_DOOR:
-            return None
-        return await patiently(lambda: deliveries.of_run(run.id))
-
     async def _refused_at_door(self, run: Run, tool: Tool, identity: Identity) -> RejoinderError | None:
         """It was let in when it was recorded, maybe by another version of the manifest or with other grants."""
         try:
@@ -268,8 +271,14 @@ class Jobs:
             return error
         return None
 
+    async def _delivery(self, run: Run) -> Delivery | None:
+        deliveries = self.deliveries
+        if deliveries is None or run.door != HOOKS_DOOR:
+            return None
+        return await patiently(lambda: deliveries.of_run(run.id))
+
     def _code(self, run: Run, tool: Tool, questions: list[Question] | None) -> Callable[[], Awaitable[Any]]:
-        if isinstance(tool, Agent):
+        if tool.checkpointed:
             # It finds the answers itself, each where it was asked.
             return code_of(tool, run.arguments or {}, self._conductor)
         if questions is None:
@@ -295,23 +304,24 @@ class Jobs:
         author_fault = not isinstance(error, RejoinderError) or isinstance(
             error, ParkRunTakenDownError | InteractionLimitError
         )
-        # An agent loses nothing by an absence of the database: it goes on from its checkpoint.
-        author_fault = author_fault or (isinstance(tool, Agent) and isinstance(error, NotReadyError))
         starts = _attempt(run, resumed)
-        if author_fault and self._repeatable(tool) and starts < self._settings.rejoinder_run_max_starts:
+        again = author_fault and self._repeatable(tool)
+        # What goes on from a checkpoint loses nothing by an absence of the database.
+        again = again or (tool.checkpointed and isinstance(error, NotReadyError))
+        if again and goes_on(tool, self._conductor) and starts < self._settings.rejoinder_run_max_starts:
             if not await patiently(lambda: self._runs.release(run.id, epoch, stored_error(public))):
                 raise self._not_ours()
             raise Later(self._back_off(starts - 1), "the tool raised an error")
         # After an answer, an unknown amount may have been done with it: an operator looks before it is done again.
         meant = isinstance(error, RunTerminalFailed | InteractionCancelledError | ApprovalDeniedError)
-        held = (resumed and not meant) or isinstance(error, RunInterruptedError)
+        held = (resumed and not meant) or isinstance(error, RunInterruptedError | StepsDivergedError)
         await self._finish_failed(run, epoch, public, held=held)
 
     async def _after_cancel(self, run: Run, epoch: int, tool: Tool, driving: asyncio.Task[RunResult]) -> None:
         # Where the queue is torn down around us the code still runs: it must have ended before its end is written.
         driving.cancel()
         await asyncio.wait({driving})
-        if self._repeatable(tool):
+        if may_begin_again(tool, self._conductor):
             await asyncio.shield(
                 self._runs.release(run.id, epoch, {"code": "worker-stopped", "error": "Its worker stopped."})
             )

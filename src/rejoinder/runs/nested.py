@@ -29,13 +29,13 @@ from rejoinder.contract.identity import Identity
 from rejoinder.contract.settings import Settings
 from rejoinder.observe.metrics import metrics
 from rejoinder.observe.tracing import span, stored_context
-from rejoinder.runs.agent import Agent, Conductor
+from rejoinder.runs.agent import Conductor
 from rejoinder.runs.context import RunContext, current_run
 from rejoinder.runs.outcome import RunResult
 from rejoinder.runs.tools import Tool
 from rejoinder.store import signals as s
 from rejoinder.store.nested import Nested
-from rejoinder.store.runs import Runs, RunState
+from rejoinder.store.runs import Run, Runs, RunState
 from rejoinder.store.signals import Signals
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ DEEPEST = 32
 async def call_tool(name: str, arguments: dict[str, Any] | None = None, *, on_failure: str = "kill") -> Any:
     """Run another exposed tool, from inside a tool, as a run of its own; returns its result.
 
-    Where that run parks, this returns a ``SuspendedInteraction``: return it, as one that ``ask`` gave, and the
+    In a resumable tool it returns the result also where that run parks first. Elsewhere it then returns a ``SuspendedInteraction``: return it, as one that ``ask`` gave, and the
     continuation is called with the run's result as the answer. Its ``asks`` are what the called run asks you, its
     caller: answer them with ``resume_parked`` at any time, or leave them to whoever called this run.
     ``on_failure`` says what it means that the called run fails once it was parked: ``"kill"`` ends this run too,
@@ -64,6 +64,8 @@ async def call_tool(name: str, arguments: dict[str, Any] | None = None, *, on_fa
     if asyncio.get_running_loop() is not run.loop:
         called = asyncio.run_coroutine_threadsafe(call_tool(name, arguments, on_failure=on_failure), run.loop)
         return await asyncio.wrap_future(called)
+    if run.replay is not None:
+        return await run.replay.call(name, {} if arguments is None else arguments, on_failure)
     return await run.nested.call(run, name, {} if arguments is None else arguments, on_failure)
 
 
@@ -88,8 +90,22 @@ class NestedCalls:
         self._settings = settings
         self._conductor = conductor
 
-    async def call(self, parent: RunContext, name: str, arguments: object, on_failure: str) -> Any:
-        from rejoinder.runs.driver import code_of
+    def registered(self, name: str) -> Tool:
+        """Raises ToolNotFoundError."""
+        return self._registry.get(name)
+
+    async def call(
+        self,
+        parent: RunContext,
+        name: str,
+        arguments: object,
+        on_failure: str,
+        *,
+        child_id: UUID | None = None,
+    ) -> Any:
+        """As ``call_tool``, for the run of this context. ``child_id`` is the called run's id, where it is not to be a
+        random one."""
+        from rejoinder.runs.driver import code_of, refuse_undurable
         from rejoinder.runs.service import why_not_park
 
         if on_failure not in ("kill", "resume"):
@@ -101,6 +117,7 @@ class NestedCalls:
         given = tool.check_arguments(arguments)
         if not isinstance(arguments, dict):
             raise ToolArgumentError("arguments must be an object", field="arguments")
+        refuse_undurable(tool, self._conductor)
         above = parent.asker
         identifier = above.name_question()
         if above.finds_again and (found := await self._nested.waits(identifier)) is not None:
@@ -108,7 +125,7 @@ class NestedCalls:
             assert found.nested_run_id is not None
             return await self._suspended(above, identifier, found.nested_run_id, found.timeout_at)
         child = Asker(
-            run_id=uuid4(),
+            run_id=child_id or uuid4(),
             epoch=1,
             tool=tool.name,
             identity=parent.identity,
@@ -145,6 +162,11 @@ class NestedCalls:
             await self._finish(child, "succeeded", result=result.result)
             return result.result
 
+    async def ended(self, run_id: UUID) -> Run | None:
+        """A called run, where it has ended for good."""
+        run = await self._runs.by_id(run_id)
+        return run if run is not None and run.state in ("succeeded", "failed") and not run.held else None
+
     async def asked(self, by: Identity, limit: int) -> list[CallerAsk]:
         """What the runs that act as this identity ask their caller."""
         return [one.as_ask() for one in await self._nested.asks_of(by.name, limit)]
@@ -159,7 +181,7 @@ class NestedCalls:
         return RunResult(run_id, "asks", shown, sentinel.expiry_at)
 
     async def _start(self, above: Asker, child: Asker, arguments: dict[str, Any], tool: Tool) -> None:
-        from rejoinder.runs.driver import goes_on
+        from rejoinder.runs.driver import goes_on, may_begin_again
 
         if above.over:
             raise LeaseLostError("this run has ended; what it left behind can call nothing more")
@@ -171,8 +193,8 @@ class NestedCalls:
                 above.reference(),
                 tool=child.tool,
                 arguments=arguments,
-                idempotent=tool.idempotent and goes_on(tool, self._conductor),
-                checkpointed=isinstance(tool, Agent) and goes_on(tool, self._conductor),
+                idempotent=may_begin_again(tool, self._conductor),
+                checkpointed=tool.checkpointed and goes_on(tool, self._conductor),
                 key_id=above.identity.key_id,
                 trace=stored_context(),
                 deepest=DEEPEST,

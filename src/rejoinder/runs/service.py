@@ -22,7 +22,16 @@ from rejoinder.observe.logs import get_logger
 from rejoinder.observe.metrics import metrics
 from rejoinder.observe.tracing import span, stored_context
 from rejoinder.runs.agent import Agent, Conductor, Listener
-from rejoinder.runs.driver import Driver, code_of, goes_on, patiently, public_error, stored_error
+from rejoinder.runs.driver import (
+    Driver,
+    code_of,
+    goes_on,
+    may_begin_again,
+    patiently,
+    public_error,
+    refuse_undurable,
+    stored_error,
+)
 from rejoinder.runs.internal import Doorkeeper
 from rejoinder.runs.manifest import Registry
 from rejoinder.runs.nested import NestedCalls
@@ -108,6 +117,7 @@ class RunService:
         Raises ToolNotFoundError, ToolInternalError, ToolArgumentError, ToolFailedError, and what ``ask`` raises."""
         tool = await self.admitted(tool_name, by=by, door=door)
         given = tool.check_arguments(arguments)
+        refuse_undurable(tool, self._conductor)
         assert isinstance(arguments, dict)
         run_id = run_id or uuid4()
         parent = {"traceparent": traceparent} if traceparent else None
@@ -131,7 +141,7 @@ class RunService:
                 followed=run_id if claimed else None,
                 blocks=True,
             )
-            if isinstance(tool, Agent) and self._conductor is not None and not claimed:
+            if tool.checkpointed and self._conductor is not None and not claimed:
                 await self._begin(tool, asker, arguments)
             state: RunState = "succeeded"
             error: dict[str, Any] | None = None
@@ -184,6 +194,7 @@ class RunService:
         begun then, or, where the connection broke in the middle, the same ``run_id`` finds it."""
         tool = await self.admitted(tool_name, by=by, door=door)
         tool.check_arguments(arguments)
+        refuse_undurable(tool, self._conductor)
         return await self._runs.claim(
             digest,
             run_id,
@@ -193,8 +204,8 @@ class RunService:
             identity=by.name,
             key_id=by.key_id,
             owner=self._process.id,
-            idempotent=tool.idempotent and goes_on(tool, self._conductor),
-            checkpointed=isinstance(tool, Agent) and goes_on(tool, self._conductor),
+            idempotent=may_begin_again(tool, self._conductor),
+            checkpointed=tool.checkpointed and goes_on(tool, self._conductor),
             trace=traceparent,
             keep=keep,
             tell_loss=tell_loss,
@@ -211,6 +222,7 @@ class RunService:
         """Record a run for a worker and return its id. Raises as ``call`` does for its arguments, and RunCapacityError."""
         tool = await self.admitted(tool_name, by=by, door=BACKGROUND_DOOR)
         tool.check_arguments(arguments)
+        refuse_undurable(tool, self._conductor)
         assert isinstance(arguments, dict)
         going, workers = await self._runs.going(self._settings.rejoinder_stale_seconds)
         cap = self._settings.tai_tool_runs_max_concurrent_runs * max(1, workers)
@@ -226,26 +238,26 @@ class RunService:
                 door=BACKGROUND_DOOR,
                 identity=by.name,
                 key_id=by.key_id,
-                idempotent=tool.idempotent and goes_on(tool, self._conductor),
+                idempotent=may_begin_again(tool, self._conductor),
                 trace=stored_context(),
-                checkpointed=isinstance(tool, Agent) and goes_on(tool, self._conductor),
+                checkpointed=tool.checkpointed and goes_on(tool, self._conductor),
             )
         self._signals.tell(s.STARTS, s.EVENTS)
         return run_id
 
-    async def _begin(self, agent: Agent, asker: Asker, arguments: dict[str, Any]) -> None:
-        """Record an agent's run before its code begins: what it does is written under it, step by step."""
+    async def _begin(self, tool: Tool, asker: Asker, arguments: dict[str, Any]) -> None:
+        """Record the run before its code begins: what that does is written under it, step by step."""
         assert asker.new_run is not None
         new = asker.new_run
         await self._runs.begin(
             asker.run_id,
             self._process.id,
-            tool=agent.name,
+            tool=tool.name,
             arguments=arguments,
             door=new["door"],
             identity=asker.identity.name,
             key_id=asker.identity.key_id,
-            idempotent=goes_on(agent, self._conductor),
+            idempotent=goes_on(tool, self._conductor),
             trace=new["trace"],
         )
         asker.new_run = None

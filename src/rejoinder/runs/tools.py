@@ -9,7 +9,7 @@ import copy
 import inspect
 import threading
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeAlias, cast, get_args, get_origin, get_type_hints, overload
+from typing import Any, ClassVar, TypeAlias, cast, get_args, get_origin, get_type_hints, overload
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import PydanticSerializationError, PydanticUndefined, to_jsonable_python
@@ -45,6 +45,9 @@ class Tool:
     person nor a model; hooks run it on events whose sender was verified. ``admin_may_run=True`` lets an admin run and
     schedule such a tool all the same.
     """
+
+    #: Its runs are carried on from checkpoints and recorded steps, on any worker.
+    checkpointed: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -177,7 +180,7 @@ class Tool:
         return await self.run(arguments)
 
     async def run(self, arguments: dict[str, Any]) -> Any:
-        return await _invoke(self.function, arguments | _made(self._contexts))
+        return await invoke(self.function, arguments | _made(self._contexts))
 
     async def go_on(self, given: dict[str, Any]) -> Any:
         """Call the continuation with what it takes of ``given``; the tool itself, where its approval is what came."""
@@ -186,7 +189,7 @@ class Tool:
 
             return await go_on(self, given["approval"])
         assert self.continuation_function is not None
-        return await _invoke(
+        return await invoke(
             self.continuation_function,
             {name: given[name] for name in self._continuation_takes if name in given}
             | _made(self._continuation_contexts),
@@ -207,16 +210,23 @@ def tool(
     requires_approval: bool = False,
     internal: bool = False,
     admin_may_run: bool = False,
+    resumable: bool = False,
 ) -> Callable[[Function], Tool]: ...
 def tool(function: Function | None = None, /, **options: Any) -> Tool | Callable[[Function], Tool]:
     """Make a function a tool. Its parameters, their types and its docstring become the tool's description; a plain
-    function runs in a thread, an async one on the event loop."""
+    function runs in a thread, an async one on the event loop. ``resumable=True``: its code may ask with mode="async" in
+    the middle and goes on there, each of its steps done once; see ``step``."""
     if function is not None:
         return Tool(function)
+    if options.pop("resumable", False):
+        from rejoinder.runs.resumable import Resumable
+
+        return lambda f: Resumable(f, **options)
     return lambda f: Tool(f, **options)
 
 
-async def _invoke(function: Function, arguments: dict[str, Any]) -> Any:
+async def invoke(function: Function, arguments: dict[str, Any]) -> Any:
+    """Call it here where it is async, else in a thread of its own. Raises what it raises."""
     if inspect.iscoroutinefunction(function):
         return await cast("Awaitable[Any]", function(**arguments))
     return await _in_thread(function, arguments)
@@ -243,7 +253,9 @@ async def _in_thread(function: Function, arguments: dict[str, Any]) -> Any:
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(end, outcome)
 
-    threading.Thread(target=work, name=f"rejoinder.tool.{function.__name__}", daemon=True).start()
+    threading.Thread(
+        target=work, name=f"rejoinder.tool.{getattr(function, '__name__', 'step')}", daemon=True
+    ).start()
     result, error = await ended
     if error is not None:
         # Raised here and not set on the future, which takes no StopIteration.
