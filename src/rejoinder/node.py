@@ -29,6 +29,8 @@ from rejoinder.net.guard import Guard
 from rejoinder.net.outbound import Outbound
 from rejoinder.observe.logs import get_logger
 from rejoinder.observe.metrics import metrics
+from rejoinder.presets.book import PresetBook
+from rejoinder.presets.service import Presets
 from rejoinder.runs.internal import Doorkeeper
 from rejoinder.runs.manifest import Registry
 from rejoinder.runs.service import RunService
@@ -44,6 +46,7 @@ from rejoinder.store.media import Media
 from rejoinder.store.migrate import pending
 from rejoinder.store.nested import Nested
 from rejoinder.store.notifications import Notifications
+from rejoinder.store.presets import PresetStore
 from rejoinder.store.processes import ThisProcess, bury_dead
 from rejoinder.store.questions import Questions
 from rejoinder.store.runs import Runs
@@ -111,6 +114,7 @@ class Node:
         self.access = Access(self.database, self.events, self.signals, settings)
         self.expressions = Expressions()
         self.agents = Agents(self.database, self.questions, settings)
+        self.agents.late.find = registry.get
         self.public_routes = PublicRoutes(self.database, self.events, self.signals, settings)
         self.nested = Nested(self.database)
         self.doorkeeper = Doorkeeper(self.events)
@@ -125,6 +129,9 @@ class Node:
             self.nested,
             self.doorkeeper,
         )
+        store = PresetStore(self.database)
+        self.preset_book = PresetBook(store, registry, self.signals, settings, self.expressions)
+        self.presets = Presets(store, self.preset_book, registry, self.signals, self.events)
         self.visits = Visits(self.run_service, self.asks, self.nested, self.signals, poll=poll)
         self.hook_store = HookStore(self.database)
         self.hook_records = HookRecords(self.hook_store, registry, self.access, self.expressions, self.events)
@@ -147,6 +154,7 @@ class Node:
             await self.office.load()
             if self.settings.interactions_max_concurrent is not None:
                 await self.questions.ensure_slots(self.settings.interactions_max_concurrent)
+            await self.preset_book.start()
         except BaseException:
             await self.signals.stop()
             await self.database.close()
@@ -193,6 +201,7 @@ class Node:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.run_service.stop()
+        await self.preset_book.stop()
         await self.agents.stop()
         await self.expressions.stop()
         await self.asks.drain()

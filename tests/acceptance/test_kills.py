@@ -184,10 +184,12 @@ OF_AGENTS = {point for point in (*BEFORE, *AFTER) if point.startswith(("step.", 
 }
 #: Points between runs that call each other.
 OF_CHAINS = {"nested.parked", "chain.settled"}
+#: Points of a preset's change; tests/acceptance/test_presets.py.
+OF_PRESETS = {"preset.seen", "preset.written"}
 
 
 def test_every_point_has_its_kill() -> None:
-    assert set(FLOWS) | OF_AGENTS | OF_CHAINS == POINTS
+    assert set(FLOWS) | OF_AGENTS | OF_CHAINS | OF_PRESETS == POINTS
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 
 from rejoinder.agents import playing
 from rejoinder.agents.checkpoints import Checkpoints
+from rejoinder.agents.late import LatePresets
 from rejoinder.agents.steps import Drive
 from rejoinder.asks.service import Asks
 from rejoinder.contract import pause
@@ -41,6 +42,7 @@ class Agents:
         self._checkpoints = Checkpoints(settings, self._steps)
         self._graphs: dict[str, tuple[Tool, Any]] = {}
         self._building = asyncio.Lock()
+        self.late = LatePresets()
 
     @property
     def durable(self) -> bool:

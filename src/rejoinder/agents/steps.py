@@ -163,6 +163,7 @@ class Drive:
         self, identifier: UUID, tool: Tool, arguments: dict[str, Any], cannot_park: str | None
     ) -> Outcome | Waiting:
         step = await self._enter(identifier, tool, go_on=False)
+        tool = await self._as_begun(identifier, tool)
         questions: list[Question] = []
         if step.status == "asked":
             questions = await self._open_again(identifier, step, await self._questions_of(step))
@@ -196,6 +197,14 @@ class Drive:
             # It may have found questions that are closed by now.
             return await self._do(identifier, tool, arguments, cannot_park)
         return came
+
+    async def _as_begun(self, identifier: UUID, tool: Tool) -> Tool:
+        """Of a preset, the version that this step began with."""
+        if tool.preset_version is None:
+            return tool
+        version = tool.preset_version
+        begun = await patiently(lambda: self._steps.pin_preset(identifier, version))
+        return await tool.of_version(begun)
 
     async def _enter(self, identifier: UUID, tool: Tool, *, go_on: bool) -> Step:
         step = await patiently(

@@ -120,6 +120,10 @@ class Settings(BaseSettings):
     #: Hosts, host:port and networks that may be called although they are not out in the world.
     rejoinder_outbound_allow: Annotated[tuple[str, ...], NoDecode] = ()
 
+    # Presets
+    #: Environment variables that the fixed arguments of presets may refer to.
+    rejoinder_preset_variables: Annotated[tuple[str, ...], NoDecode] = ()
+
     # Flood control of public doors
     tai_rate_limit_default_enabled: bool = True
     tai_rate_limit_default_limit: PositiveInt = 600
@@ -144,7 +148,9 @@ class Settings(BaseSettings):
     def _none_is_unlimited(cls, value: object) -> object:
         return None if isinstance(value, str) and value.strip().lower() == "none" else value
 
-    @field_validator("rejoinder_allowed_hosts", "rejoinder_outbound_allow", mode="before")
+    @field_validator(
+        "rejoinder_allowed_hosts", "rejoinder_outbound_allow", "rejoinder_preset_variables", mode="before"
+    )
     @classmethod
     def _comma_list(cls, value: object) -> object:
         if isinstance(value, str):

@@ -38,6 +38,16 @@ class Subagent:
     model: ModelSpec | None = None
 
 
+class LatePreset(Tool):
+    """A preset that an agent's tools name. Presets come and go: which tool it is is known when the agent is driven."""
+
+    def __init__(self, name: str) -> None:
+        async def run_preset() -> Any:
+            raise ConfigurationError(f"the preset {name} is run by a server or a worker")
+
+        super().__init__(run_preset, name=name, description="")
+
+
 class Agent(Tool):
     """An agent: a tool that takes a message and works on it with a model and tools of the registry.
 
@@ -76,6 +86,11 @@ class Agent(Tool):
         self.graph = graph
         self.kind: Kind = "deep" if subagents else kind
         self.recursion_limit = recursion_limit
+
+    def named_presets(self) -> frozenset[str]:
+        """The presets that it and its subagents are given by name."""
+        tools = [*self.tools, *(tool for one in self.subagents for tool in one.tools)]
+        return frozenset(tool.name for tool in tools if isinstance(tool, LatePreset))
 
 
 class Conductor(Protocol):

@@ -71,7 +71,7 @@ def approval_request(tool: Tool, run: RunContext, *, blocks: bool) -> AskRequest
     ToolArgumentError where the arguments are too long to be read."""
     given = tool.with_defaults(run.arguments)
     # In the tool's own order, so that the same argument stands in the same place in every call.
-    shown = {name: given[name] for name in tool.input_schema.get("properties", {}) if name in given}
+    shown = {name: given[name] for name in tool.approval_schema.get("properties", {}) if name in given}
     payload = _payload(tool, shown)
     seconds = run.settings.interactions_answer_timeout_seconds
     if not blocks:
@@ -103,7 +103,7 @@ async def go_on(tool: Tool, approval: Approval) -> Any:
     if run.asker.cannot_park is None and not run.asker.finds_again:
         # Approved or not: what the tool's own code asks needs its continuation. (An agent takes the answer itself.)
         run.asker.cannot_park = tool.why_not_park()
-    return await tool.run(tool.check_arguments(arguments))
+    return await tool.run(tool.check_approved(arguments))
 
 
 def approved_arguments(run: RunContext, tool: Tool, approval: Approval) -> dict[str, Any]:
@@ -137,6 +137,6 @@ def _payload(tool: Tool, arguments: dict[str, Any]) -> ApprovalPayload:
         "description": tool.description,
         "destructive": bool(tool.destructive),
         "arguments": arguments,
-        "schema": tool.input_schema,
+        "schema": tool.approval_schema,
         "digest": call_digest(tool.name, arguments),
     }

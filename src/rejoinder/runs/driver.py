@@ -131,6 +131,10 @@ class Driver:
     async def _seal(self, tool: Tool, asker: Asker, parked: list[SuspendedInteraction]) -> RunResult:
         assert asker.park_id is not None
         park_id = asker.park_id
+        if tool.preset_version is not None:
+            # Before the run is parked, and so before anybody else can carry it on.
+            version = tool.preset_version
+            await patiently(lambda: self._runs.pin_preset(asker.run_id, version))
         status, resumes = await patiently(lambda: self._runs.seal(asker.run_id, asker.epoch, park_id))
         if status == "fenced":
             metrics.fenced.inc()

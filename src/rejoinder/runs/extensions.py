@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from types import ModuleType
@@ -68,6 +69,15 @@ class Attachments:
                     tool = self._compose(f"{place}[{i}][{j}]", element, tool)
                 made.append(tool)
         return made
+
+    def around(self, elements: list[Any], tool: Tool) -> Tool:
+        """``tool`` with extensions around it, one after the other. Raises ConfigurationError saying which is wrong."""
+        # Whoever is told of it knows nothing of a manifest.
+        plain = copy.copy(self)
+        plain._fail = ConfigurationError
+        for i, element in enumerate(elements):
+            tool = plain._compose(f"extensions[{i}]", element, tool)
+        return tool
 
     def _compose(self, where: str, element: Any, tool: Tool) -> Tool:
         entry = {"name": element} if isinstance(element, str) else element

@@ -123,7 +123,7 @@ class Jobs:
         run = await self._runs.by_id(run_id)
         if run is None or run.state != "running" or run.phase != "start":
             return
-        tool = self._tool(run, attempts)
+        tool = await self._tool(run, attempts)
         identity = await self._identity(run)
         await pause.here("run.picked")
         epoch = await self._enter(run, None)
@@ -137,7 +137,7 @@ class Jobs:
         run = await self._runs.of_park(park_id)
         if run is None or run.state not in ("parked", "running"):
             return
-        tool = self._tool(run, attempts)
+        tool = await self._tool(run, attempts)
         questions, identity = await asyncio.gather(self._questions.of_park(park_id), self._identity(run))
         await pause.here("resume.picked")
         epoch = await self._enter(run, park_id)
@@ -159,9 +159,9 @@ class Jobs:
         for task in set(self._driving):
             task.cancel()
 
-    def _tool(self, run: Run, attempts: int) -> Tool | None:
+    async def _tool(self, run: Run, attempts: int) -> Tool | None:
         try:
-            return self._registry.get(run.tool)
+            return await patiently(lambda: self._registry.of_run(run, self._runs.pin_preset))
         except ToolNotFoundError:
             if attempts < UNKNOWN_TOOL_ATTEMPTS:
                 raise Later(self._back_off(attempts), "no such tool on this worker") from None

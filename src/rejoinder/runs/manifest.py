@@ -21,20 +21,23 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
+from uuid import UUID
 
 import yaml
 
 from rejoinder.contract.errors import ConfigurationError, ToolNotFoundError
 from rejoinder.contract.verifiers import Verifier
+from rejoinder.runs.agent import Agent
 from rejoinder.runs.extensions import Attachments
 from rejoinder.runs.manifest_agents import APPROVED, INTERNAL, Reader, marked
 from rejoinder.runs.tools import Tool
+from rejoinder.store.runs import Run
 from rejoinder.verifiers.registry import Verifiers
 
 KEYS = {"tools", "agents", "extensions_modules", "webhook_verifier_modules"}
@@ -53,12 +56,24 @@ class Exposed:
     group: str | None
 
 
+class Versions(Protocol):
+    """Where the versions of presets are made into tools."""
+
+    async def of_version(self, version: UUID, name: str) -> Tool:
+        """Raises ToolNotFoundError."""
+        ...
+
+
 class Registry:
-    """The exposed tools by name, and the webhook verifiers."""
+    """The exposed tools by name, and the webhook verifiers. Presets come and go beside the tools of the manifest, which
+    their names never hide."""
 
     def __init__(self, exposed: list[Exposed] | None = None) -> None:
         self.verifiers = Verifiers()
+        self.attachments = Attachments(self.verifiers, ConfigurationError)
+        self.versions: Versions | None = None
         self._tools: dict[str, Exposed] = {}
+        self._presets: Mapping[str, Exposed] = {}
         for one in exposed or []:
             self.add(one.tool, one.group)
 
@@ -68,21 +83,45 @@ class Registry:
             raise ConfigurationError(f"the manifest exposes two tools named {tool.name}")
         self._tools[tool.name] = Exposed(tool, group)
 
+    def bind(self, presets: Mapping[str, Exposed]) -> None:
+        """These are the presets from now on."""
+        self._presets = {name: one for name, one in presets.items() if name not in self._tools}
+
     def get(self, name: str) -> Tool:
         """Raises ToolNotFoundError."""
-        exposed = self._tools.get(name)
+        exposed = self._tools.get(name) or self._presets.get(name)
         if exposed is None:
             raise ToolNotFoundError("no tool of this name is exposed", field="tool_name")
         return exposed.tool
 
+    def manifested(self, name: str) -> Tool | None:
+        """A tool of the manifest, or None where a preset or nothing has the name."""
+        exposed = self._tools.get(name)
+        return None if exposed is None else exposed.tool
+
+    def agents(self) -> Iterator[Agent]:
+        return (one.tool for one in self._tools.values() if isinstance(one.tool, Agent))
+
+    async def of_run(self, run: Run, pin: Callable[[UUID, UUID], Awaitable[UUID]]) -> Tool:
+        """The tool that carries a run on. Of a preset it is the version that the run began with; ``pin`` writes that
+        down where this is the beginning. Raises ToolNotFoundError."""
+        if run.preset_version is not None:
+            if self.versions is None:
+                raise ToolNotFoundError("no tool of this name is exposed", field="tool_name")
+            return await self.versions.of_version(run.preset_version, run.tool)
+        tool = self.get(run.tool)
+        if tool.preset_version is None:
+            return tool
+        return await tool.of_version(await pin(run.id, tool.preset_version))
+
     def __contains__(self, name: str) -> bool:
-        return name in self._tools
+        return name in self._tools or name in self._presets
 
     def __iter__(self) -> Iterator[Exposed]:
-        return iter(self._tools.values())
+        return iter([*self._tools.values(), *self._presets.values()])
 
     def __len__(self) -> int:
-        return len(self._tools)
+        return len(self._tools) + len(self._presets)
 
 
 def load_manifest(path: Path) -> Registry:
@@ -117,6 +156,7 @@ def load_manifest(path: Path) -> Registry:
     )
     for where, module in _modules(path, content, "extensions_modules"):
         attachments.load(where, module)
+    registry.attachments = attachments
     for i, entry in enumerate(entries):
         for one in _entry(path, f"tools[{i}]", entry, attachments):
             registry.add(one.tool, one.group)

@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any, get_args
 
 from rejoinder.contract.errors import ConfigurationError
-from rejoinder.runs.agent import Agent, Kind, ModelSpec, Subagent
+from rejoinder.runs.agent import Agent, Kind, LatePreset, ModelSpec, Subagent
 from rejoinder.runs.tools import Tool
 
 KEYS = {
@@ -19,11 +19,12 @@ KEYS = {
     "model",
     "instructions",
     "tools",
+    "presets",
     "subagents",
     "recursion_limit",
     "requires_approval",
 }
-SUBAGENT_KEYS = {"name", "description", "instructions", "tools", "model", "requires_approval"}
+SUBAGENT_KEYS = {"name", "description", "instructions", "tools", "presets", "model", "requires_approval"}
 MODEL_KEYS = {"name", "base_url_env", "api_key_env", "options"}
 
 
@@ -111,6 +112,7 @@ class Reader:
 
     def _tools_of(self, where: str, entry: Mapping[str, Any]) -> tuple[Tool, ...]:
         tools = self._named(f"{where}.tools", entry.get("tools"))
+        tools += self._presets(f"{where}.presets", entry.get("presets"), {one.name for one in tools})
         needed = entry.get("requires_approval")
         return tuple(marked(f"{where}.requires_approval", needed, tools, APPROVED, self._fail))
 
@@ -156,6 +158,23 @@ class Reader:
             if isinstance(one, Agent):
                 raise self._fail(f"{where}: {name} is an agent; hand work to it as a subagent")
             found.append(one)
+        return tuple(found)
+
+    def _presets(self, where: str, value: Any, taken: set[str]) -> tuple[Tool, ...]:
+        """They are looked up when the agent is driven: presets are made and changed while this runs."""
+        found = []
+        for name in self._list(where, value):
+            if not isinstance(name, str):
+                raise self._fail(f"{where} must be a list of names of presets")
+            if name in taken:
+                raise self._fail(f"{where}: {name} is named twice")
+            if self._tools(name) is not None:
+                raise self._fail(f"{where}: {name} is a tool and no preset; name it under tools")
+            taken.add(name)
+            try:
+                found.append(LatePreset(name))
+            except ConfigurationError as error:
+                raise self._fail(f"{where}: {error.message}") from None
         return tuple(found)
 
     def _list(self, where: str, value: Any) -> list[Any]:

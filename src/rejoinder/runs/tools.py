@@ -10,9 +10,10 @@ import inspect
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, ClassVar, TypeAlias, cast, get_args, get_origin, get_type_hints, overload
+from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
-from pydantic_core import PydanticSerializationError, PydanticUndefined, to_jsonable_python
+from pydantic_core import ErrorDetails, PydanticSerializationError, PydanticUndefined, to_jsonable_python
 from pydantic_core import to_json as json_bytes
 
 from rejoinder.contract.answers import AskAnswer, SecretValue, SuspendedInteraction
@@ -48,6 +49,9 @@ class Tool:
 
     #: Its runs are carried on from checkpoints and recorded steps, on any worker.
     checkpointed: ClassVar[bool] = False
+
+    #: Of a preset, the version that this is. Runs and steps that begin with one are carried on with it.
+    preset_version: UUID | None = None
 
     def __init__(
         self,
@@ -130,10 +134,34 @@ class Tool:
         try:
             model = self._model.model_validate(dict(arguments))
         except ValidationError as error:
-            raise _argument_error(error) from None
+            raise _argument_error(_faults(error)[0]) from None
         except RecursionError:
             raise ToolArgumentError("arguments are nested too deeply", field="arguments") from None
         return {str(field.alias): getattr(model, name) for name, field in type(model).model_fields.items()}
+
+    def check_part(self, arguments: Mapping[str, Any]) -> None:
+        """The same for some of the arguments: those that are left out are no fault."""
+        try:
+            self._model.model_validate(dict(arguments))
+        except ValidationError as error:
+            faults = [one for one in _faults(error) if one["type"] != "missing" or len(one["loc"]) > 1]
+            if faults:
+                raise _argument_error(faults[0]) from None
+        except RecursionError:
+            raise ToolArgumentError("arguments are nested too deeply", field="arguments") from None
+
+    def check_approved(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """As ``check_arguments``, for what a person approved of a call: it holds what ``with_defaults`` showed."""
+        return self.check_arguments(arguments)
+
+    @property
+    def approval_schema(self) -> dict[str, Any]:
+        """What the arguments that a person approves must fit."""
+        return self.input_schema
+
+    async def of_version(self, version: UUID) -> Tool:
+        """This tool as it was in an earlier version; only presets have any."""
+        return self
 
     def with_defaults(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """``arguments`` as given, with the defaults of those left out, as far as those are JSON."""
@@ -318,8 +346,11 @@ def _model_of(function: Function, name: str, contexts: Contexts) -> type[BaseMod
         raise ConfigurationError(f"tool {name}: its parameters cannot be described: {error}") from None
 
 
-def _argument_error(error: ValidationError) -> ToolArgumentError:
-    fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
+def _faults(error: ValidationError) -> list[ErrorDetails]:
+    return error.errors(include_url=False, include_context=False, include_input=False)
+
+
+def _argument_error(fault: ErrorDetails) -> ToolArgumentError:
     place = ".".join(str(part) for part in fault["loc"]) or "arguments"
     reason = {"missing": "it is required", "extra_forbidden": "the tool takes no such argument"}.get(
         fault["type"], fault["msg"]

@@ -11,7 +11,7 @@ from rejoinder.store.database import Database
 from rejoinder.store.sql import sql
 
 _sql = sql("presets")
-_ALL, _BY_NAME = (query.replace("{columns}", _sql.columns) for query in (_sql.all, _sql.by_name))
+_PAGE, _BY_NAME = (query.replace("{columns}", _sql.columns) for query in (_sql.page, _sql.by_name))
 
 #: What a change of a preset came to. ``moved``: it is no longer as its writer saw it; ``locked``: it fixes arguments,
 #: and the writer is no admin; ``exists``: the name is another's.
@@ -49,9 +49,9 @@ class PresetStore:
     def __init__(self, database: Database) -> None:
         self._db = database
 
-    async def all(self) -> list[PresetRow]:
+    async def page(self, after: str | None = None, limit: int | None = None) -> list[PresetRow]:
         """Those that are not deleted, by name."""
-        return [PresetRow(*row) for row in await self._db.rows(_ALL)]
+        return [PresetRow(*row) for row in await self._db.rows(_PAGE, after, limit)]
 
     async def by_name(self, name: str) -> PresetRow | None:
         row = await self._db.row(_BY_NAME, name)

@@ -1,10 +1,11 @@
 -- name: columns
 p.id, p.name, p.current, p.last, p.created_at, p.created_by, p.updated_at, p.updated_by, v.id AS version_id
 
--- name: all
+-- name: page
+-- By name, after $1; NULLs for all of them.
 SELECT {columns} FROM rejoinder.preset p
   JOIN rejoinder.preset_version v ON v.preset_id = p.id AND v.number = p.current
- WHERE p.deleted_at IS NULL ORDER BY p.name;
+ WHERE p.deleted_at IS NULL AND ($1::text IS NULL OR p.name > $1) ORDER BY p.name LIMIT $2;
 
 -- name: by_name
 SELECT {columns} FROM rejoinder.preset p
