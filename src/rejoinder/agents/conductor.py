@@ -70,6 +70,8 @@ class Agents:
         refuse_undurable(tool, self)
         context = current_run()
         asker = context.asker
+        if isinstance(tool, Agent):
+            tool = self.late.now(tool)
         graph = await self._graph(tool)
         park_id, asker.ordinal = await self._steps.standing(asker.run_id)
         asker.park_id = park_id or uuid4()
