@@ -20,6 +20,7 @@ from rejoinder.contract import pause
 from rejoinder.contract.errors import ConfigurationError, NotReadyError
 from rejoinder.contract.settings import Settings
 from rejoinder.expressions import Expressions
+from rejoinder.expressions import Expressions
 from rejoinder.hooks.ingress import Ingress
 from rejoinder.hooks.kept import KeptRuns
 from rejoinder.hooks.links import TriggerLinks
@@ -55,6 +56,7 @@ from rejoinder.store.signals import Signals
 from rejoinder.store.tickets import Tickets
 
 if TYPE_CHECKING:
+    from rejoinder.hooks.runner import HookRunner
     from rejoinder.runs.worker import Worker
 
 log = get_logger("node")
@@ -117,7 +119,8 @@ class Node:
         self.agents.late.find = registry.get
         self.public_routes = PublicRoutes(self.database, self.events, self.signals, settings)
         self.nested = Nested(self.database)
-        self.doorkeeper = Doorkeeper(self.events)
+        self.expressions = Expressions()
+        self.doorkeeper = Doorkeeper(self.events, self.kept.vouches)
         self.run_service = RunService(
             self.runs,
             self.asks,
@@ -137,6 +140,7 @@ class Node:
         self.hook_records = HookRecords(self.hook_store, registry, self.access, self.expressions, self.events)
         self.trigger_links = TriggerLinks(self.hook_store, self.access)
         self.worker: Worker | None = None
+        self.hook_runner: HookRunner | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self.started = False
 
@@ -190,11 +194,14 @@ class Node:
             started = Worker(jobs, self.database, self.signals, self.settings)
             started.start()
             self.worker = started
+            self._start_hooks()
         self.started = True
 
     async def stop(self) -> None:
         """End cleanly: the worker first, then what this process still asks, then the connections."""
         self.started = False
+        if self.hook_runner is not None:
+            await self.hook_runner.stop()
         if self.worker is not None:
             await self.worker.stop()
         for task in self._tasks:
@@ -215,8 +222,26 @@ class Node:
         await self.deadlines.stop()
         await self.waiters.stop()
         await self.signals.stop()
+        await self.expressions.stop()
         await self.outbound.stop()
         await self.database.close()
+
+    def _start_hooks(self) -> None:
+        from rejoinder.hooks.attempts import Attempts
+        from rejoinder.hooks.runner import HookRunner
+
+        attempts = Attempts(
+            self.hook_runs,
+            self.runs,
+            self.registry,
+            self.expressions,
+            self.access,
+            self.signals,
+            self.settings,
+            self.agents,
+        )
+        self.hook_runner = HookRunner(self.hook_runs, attempts, self.process, self.signals, self.settings)
+        self.hook_runner.start()
 
     async def ready(self) -> dict[str, bool]:
         """What ``/ready`` tells: every value must be true."""

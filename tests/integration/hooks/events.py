@@ -112,6 +112,8 @@ async def becomes(node: Node, status: str, count: int = 1) -> list[dict[str, Any
         found = [one for one in await hook_runs(node) if one["status"] == status]
         return found if len(found) >= count else None
 
-    found = await assert_eventually(there, f"no {count} hook runs became {status}: {await hook_runs(node)}")
+    found: list[dict[str, Any]] | None = await assert_eventually(
+        there, f"no {count} hook runs became {status}: {await hook_runs(node)}"
+    )
     assert found is not None
     return found
