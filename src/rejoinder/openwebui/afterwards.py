@@ -1,7 +1,9 @@
 """What a finished message gets besides its words: the agent's files, lines about the session, and the chat's title.
 
-It comes after the message is finished and written, so that none of it keeps a reply waiting, and whatever goes wrong
-with it leaves the message as it is. Done twice it does the same once: a file's id follows from the message and the file.
+A chat is one row, which is written whole: the lines of a message that a writer of ours ends are part of that last
+write, which waits for them half a second and does without what is not there by then. Everything else comes after the
+message is finished, in one more write, so that none of it keeps a reply waiting. Whatever goes wrong with it leaves the
+message as it is. Done twice it does the same once: a file's id follows from the message and the file.
 """
 
 from __future__ import annotations
@@ -11,8 +13,8 @@ import logging
 import time
 import uuid
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import PurePosixPath
 from typing import Any, TypeVar
@@ -33,6 +35,8 @@ log = logging.getLogger("rejoinder.openwebui")
 MOST_FILES = 20
 #: How long the Gateway's word that a run is settled is waited for (some runs have none), and the facts about it.
 SETTLED_SECONDS, FACTS_SECONDS = 10.0, 5.0
+#: How long the last write of a message waits for its lines.
+LINES_SECONDS = 0.5
 _KEPT = 500
 T = TypeVar("T")
 _DRAWN = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"))
@@ -52,12 +56,14 @@ class _Ended:
     run_ids: tuple[str, ...]
     own: bool
     final: Final
+    lines: asyncio.Future[list[str]] | None
 
 
 class Afterwards:
     """The extras of one bridge.
 
-    settled: waits until nothing of a run is left to do. spawn: runs work beside.
+    settled: waits until nothing of a run is left to do. idle: waits until the session is told to be idle, at least.
+    spawn: runs work beside.
     """
 
     def __init__(
@@ -66,11 +72,13 @@ class Afterwards:
         client: GatewayClient,
         *,
         settled: Callable[[str], Coroutine[Any, Any, None]],
+        idle: Callable[[str, str], Coroutine[Any, Any, None]],
         spawn: Callable[[Coroutine[Any, Any, None]], None],
     ) -> None:
         self.wishes = Wishes()
         self._host, self._client = host, client
-        self._settled, self._spawn = settled, spawn
+        self._settled, self._idle, self._spawn = settled, idle, spawn
+        self._limits: list[Limit] = []
         self._ended: OrderedDict[str, _Ended] = OrderedDict()
 
     def ended(self, run: Run, final: Final) -> None:
@@ -80,9 +88,23 @@ class Afterwards:
             return
         runs = (*(source.run_id for source in run.sources), run.run_id)
         own = any(run_id.startswith("msg-") for run_id in runs)
-        self._ended[message_id] = _Ended(run.key, runs, own, final)
+        lines: asyncio.Future[list[str]] | None = None
+        if self.wishes.facts:
+            lines = asyncio.get_running_loop().create_future()
+            self._spawn(self._read_lines(run.key, run.run_id, lines))
+        self._ended.pop(message_id, None)
+        self._ended[message_id] = _Ended(run.key, runs, own, final, lines)
         while len(self._ended) > _KEPT:
             self._ended.popitem(last=False)
+
+    async def lines(self, message_id: str) -> list[str]:
+        """The lines of a message whose run is over, as far as they are known soon. Asked for once."""
+        ended = self._ended.get(message_id)
+        if ended is None or ended.lines is None:
+            return []
+        self._ended[message_id] = replace(ended, lines=None)
+        await asyncio.wait((ended.lines,), timeout=LINES_SECONDS)
+        return ended.lines.result() if ended.lines.done() and not ended.lines.cancelled() else []
 
     def finished(self, message_id: str) -> None:
         """The message is written."""
@@ -96,9 +118,7 @@ class Afterwards:
             await asyncio.wait_for(self._settled(ended.run_ids[-1]), SETTLED_SECONDS)
         except TimeoutError:
             pass
-        work = [self._files(chat, message_id, ended)]
-        if self.wishes.facts:
-            work.append(self._facts(chat, message_id, ended))
+        work: list[Coroutine[Any, Any, None]] = [self._files_and_lines(chat, message_id, ended)]
         if ended.own and self.wishes.title_agent:
             work.append(self._title(chat, message_id, self.wishes.title_agent))
         for result in await asyncio.gather(*work, return_exceptions=True):
@@ -107,9 +127,18 @@ class Afterwards:
             elif isinstance(result, Exception):
                 log.error("Something could not be added to the message %s.", message_id, exc_info=result)
 
-    # The agent's files.
+    # The agent's files, and the lines that no other write had.
 
-    async def _files(self, chat: ChatKey, message_id: str, ended: _Ended) -> None:
+    async def _files_and_lines(self, chat: ChatKey, message_id: str, ended: _Ended) -> None:
+        entries, told = await self._files(chat, message_id, ended)
+        if ended.lines is not None:
+            told += await ended.lines
+        await self._put(chat, message_id, entries, told)
+
+    async def _files(
+        self, chat: ChatKey, message_id: str, ended: _Ended
+    ) -> tuple[list[dict[str, Any]], list[str]]:
+        """The files as a message has them, and what is to be said of those that cannot be had."""
         artifacts = [one for run_id in ended.run_ids for one in await self._artifacts(ended.key, run_id)]
         there = {one.name for one in artifacts}
         paths = [path for path in ended.final.files if PurePosixPath(path).name not in there]
@@ -129,9 +158,7 @@ class Afterwards:
                 entries.append(await self._entry(chat, message_id, mark, await content()))
             except GatewayError as error:
                 troubles.append(f"The file {name} is not shown: {error.message}")
-        if entries:
-            await self._put(chat, message_id, "files", entries, _files_told)
-        await self._lines(chat, message_id, troubles)
+        return entries, troubles
 
     async def _artifacts(self, key: str, run_id: str) -> list[Artifact]:
         try:
@@ -157,19 +184,26 @@ class Afterwards:
 
     # Lines about the session.
 
-    async def _facts(self, chat: ChatKey, message_id: str, ended: _Ended) -> None:
-        standing, limits = await asyncio.gather(
-            _soon(partial(read_standing, self._client, ended.key)),
-            _soon(partial(read_limits, self._client)),
-            return_exceptions=True,
-        )
-        told = facts.lines(standing if isinstance(standing, Standing) else None, _limits(limits), time.time())
-        await self._lines(chat, message_id, told)
+    async def _read_lines(self, key: str, run_id: str, lines: asyncio.Future[list[str]]) -> None:
+        try:
+            lines.set_result(await self._facts(key, run_id))
+        finally:
+            if not lines.done():
+                lines.cancel()
 
-    async def _lines(self, chat: ChatKey, message_id: str, told: Iterable[str]) -> None:
-        entries = [{"description": line, "done": True} for line in told]
-        if entries:
-            await self._put(chat, message_id, "statusHistory", entries, _lines_told)
+    async def _facts(self, key: str, run_id: str) -> list[str]:
+        """What is known by the time the session is idle; the limits may be those of the run before."""
+
+        async def standing() -> Standing | None:
+            await self._idle(key, run_id)
+            return await read_standing(self._client, key)
+
+        found, limits = await asyncio.gather(
+            _soon(standing), _soon(partial(read_limits, self._client)), return_exceptions=True
+        )
+        if isinstance(limits, list):
+            self._limits = limits
+        return facts.lines(found if isinstance(found, Standing) else None, self._limits, time.time())
 
     # The chat's title.
 
@@ -191,43 +225,34 @@ class Afterwards:
         await emit({"type": "chat:title", "data": found})
 
     async def _put(
-        self,
-        chat: ChatKey,
-        message_id: str,
-        field: str,
-        entries: list[dict[str, Any]],
-        told: Callable[[list[Any], list[dict[str, Any]]], Iterable[Mapping[str, Any]]],
+        self, chat: ChatKey, message_id: str, files: list[dict[str, Any]], told: list[str]
     ) -> None:
+        """Add files and lines that the message does not have yet, in one write."""
+        if not files and not told:
+            return
         async with self._host.edit(chat.chat) as edit:
             message = edit.messages.get(message_id) if edit is not None else None
             if edit is None or message is None or edit.user_id != chat.user:
                 return
-            before = message.get(field)
+            fields = facts.with_lines(message, told)
+            before = message.get("files")
             before = before if isinstance(before, list) else []
-            known = {one.get("id", one.get("description")) for one in before if isinstance(one, dict)}
-            new = [one for one in entries if one.get("id", one.get("description")) not in known]
-            if not new:
+            known = {one.get("id") for one in before if isinstance(one, dict)}
+            new = [one for one in files if one["id"] not in known]
+            if new:
+                fields["files"] = [*before, *new]
+            if not fields:
                 return
-            whole = [*before, *new]
-            await edit.put(message_id, {field: whole})
+            lines = facts.new_lines(message, told)
+            await edit.put(message_id, fields)
         emit = await self._host.emitter(chat.user, chat.chat, message_id)
-        for event in told(whole, new):
-            await emit(event)
-
-
-def _files_told(whole: list[Any], new: list[dict[str, Any]]) -> Iterable[Mapping[str, Any]]:
-    return [{"type": "files", "data": {"files": whole}}]
-
-
-def _lines_told(whole: list[Any], new: list[dict[str, Any]]) -> Iterable[Mapping[str, Any]]:
-    return [{"type": "status", "data": one} for one in new]
+        if new:
+            await emit({"type": "files", "data": {"files": fields["files"]}})
+        for one in lines:
+            await emit({"type": "status", "data": one})
 
 
 async def _soon(call: Callable[[], Awaitable[T]]) -> T:
     # Called here and not before: a task that is cancelled before its first step would leave it uncalled.
     async with asyncio.timeout(FACTS_SECONDS):
         return await call()
-
-
-def _limits(found: list[Limit] | BaseException) -> list[Limit]:
-    return found if isinstance(found, list) else []

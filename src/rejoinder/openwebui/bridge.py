@@ -72,13 +72,16 @@ class Bridge:
         self.client = GatewayClient(access, self, clock=clock)
         self.table = RunTable(self._accepts)
         self.registry = Registry(host.anchor)
-        self.afterwards = Afterwards(host, self.client, settled=self._settled, spawn=self.spawn)
+        self.afterwards = Afterwards(
+            host, self.client, settled=self._settled, idle=self._idle, spawn=self.spawn
+        )
         self.messages = Messages(
             host,
             self.registry,
             self.id,
             stopped=self._writer_stopped,
             emptied=self._emptied,
+            lines=self.afterwards.lines,
             finished=self.afterwards.finished,
         )
         self.listed: dict[str, Row] = {}
@@ -268,6 +271,14 @@ class Bridge:
     async def _settled(self, run_id: str) -> None:
         """Wait until the Gateway said that nothing of the run is left to do: only then its files are there."""
         while self.client.connected and run_id not in self._settled_runs:
+            await self._stirred()
+
+    async def _idle(self, key: str, run_id: str) -> None:
+        """Wait until the run is settled, or the session's row says that nothing runs there."""
+        while self.client.connected and run_id not in self._settled_runs:
+            row = self.listed.get(key)
+            if row is not None and not row.has_active_run and row.status != "running":
+                return
             await self._stirred()
 
     async def greeted_after(self, hellos: int) -> None:

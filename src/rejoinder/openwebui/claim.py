@@ -10,10 +10,11 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from rejoinder.openwebui.facts import with_lines
 from rejoinder.openwebui.host import Edit, Host, Message
 from rejoinder.openwebui.registry import Registry
 
@@ -91,6 +92,7 @@ async def claim(
     run_id: str,
     own: bool = False,
     finished: Mapping[str, Any] | None = None,
+    lines: Sequence[str] = (),
     missing: Missing = "put",
 ) -> Place | None:
     """Make the message ours, or None: it is somebody else's, finished, or the chat is gone or not the user's to write.
@@ -99,6 +101,7 @@ async def claim(
         may make one up: nothing is written into a chat that this user could not write into in the Host's own page.
     own: this process streamed it itself until now and its request is over, so it is taken whatever it says.
     finished: the whole message, for a run that is over: it is written at once and never taken from `done`.
+    lines: what stands above it besides.
     missing: what is done where the message is not there: `put` it in; `doubt`, put it in unless the chat's last reply
         says the same already (another program showed it); `leave` it so (a person deleted it).
     """
@@ -119,7 +122,12 @@ async def claim(
                 return None
             if not own and (_owned(registry, known, busy) or (finished is not None and known.get("done"))):
                 return None
-            fields: dict[str, Any] = {"done": False, "meta": meta, **(finished or {})}
+            fields: dict[str, Any] = {
+                "done": False,
+                "meta": meta,
+                **(finished or {}),
+                **with_lines(known, lines),
+            }
             if known.get("error"):
                 fields.setdefault("error", None)  # what was said while its run was thought to be lost
             message = await chat.put(message_id, fields)
@@ -140,6 +148,7 @@ async def claim(
             "user_id": user_id,
             "meta": meta,
             **(finished or {}),
+            **with_lines({}, lines),
         }
         message = await chat.put(message_id, fields)
         return _place(chat, user_id, chat_id, message, meta, leaf, taken_over=False)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from rejoinder.openclaw.standing import Limit, Standing, resetting
 
@@ -23,6 +24,23 @@ def lines(standing: Standing | None, limits: Sequence[Limit], now: float) -> lis
     if last:
         found.append(" · ".join(last))
     return found
+
+
+def new_lines(message: Mapping[str, Any], told: Iterable[str]) -> list[dict[str, Any]]:
+    """Lines as a message has them; only those that it does not have yet."""
+    known = {one.get("description") for one in _lines_of(message) if isinstance(one, dict)}
+    return [{"description": line, "done": True} for line in told if line not in known]
+
+
+def with_lines(message: Mapping[str, Any], told: Iterable[str]) -> dict[str, Any]:
+    """The field of a message that has these lines as well; no field where nothing is new."""
+    new = new_lines(message, told)
+    return {"statusHistory": [*_lines_of(message), *new]} if new else {}
+
+
+def _lines_of(message: Mapping[str, Any]) -> list[Any]:
+    found = message.get("statusHistory")
+    return found if isinstance(found, list) else []
 
 
 def context(standing: Standing) -> str:

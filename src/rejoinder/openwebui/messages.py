@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from functools import partial
 from typing import Any
 
 from rejoinder.openwebui.claim import Missing, Place, claim
@@ -53,7 +54,7 @@ class Messages:
     """The messages of one bridge.
 
     stopped: somebody pressed Stop or Send now on a message that a writer of ours writes.
-    finished: a message of ours is written to its end.
+    lines: what stands above a message whose run is over. finished: a message of ours is written to its end.
     """
 
     def __init__(
@@ -64,10 +65,11 @@ class Messages:
         *,
         stopped: Callable[[Writer], None],
         emptied: Callable[[], None],
+        lines: Callable[[str], Awaitable[list[str]]],
         finished: Callable[[str], None],
     ) -> None:
         self._host, self._registry, self._writer_id = host, registry, writer_id
-        self._stopped, self._emptied, self._finished = stopped, emptied, finished
+        self._stopped, self._emptied, self._lines, self._finished = stopped, emptied, lines, finished
         self._sinks: dict[str, Inline | Opening | Writer] = {}
         self._mine: OrderedDict[str, None] = OrderedDict()
         self._chats: dict[str, asyncio.Lock] = {}
@@ -212,6 +214,7 @@ class Messages:
                     opening.emission,
                     on_stopped=self._stopped,
                     on_over=lambda _: self._over(message_id),
+                    lines=partial(self._lines, message_id),
                     hook=Hook(self._host, place.user_id, place.chat_id, message_id, self.spawn),
                 )
                 self._sinks[message_id] = writer
@@ -258,8 +261,10 @@ class Messages:
         emission.finish(final.items)
         error = None if final.silent else final.error
         fields = finished_fields(emission, final)
+        told = await self._lines(message_id)
         own = own or message_id in self._mine
-        place = await self._claim(key, run_id, message_id, finished=fields, missing=missing, own=own)
+        how: dict[str, Any] = {"finished": fields, "lines": told, "missing": missing, "own": own}
+        place = await self._claim(key, run_id, message_id, **how)
         if place is not None:
             self._remember(message_id)
             await announce_finished(self._host, place, error)

@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from rejoinder.openwebui.claim import TASK, Place
 from rejoinder.openwebui.emit import Emission, Event, joined
+from rejoinder.openwebui.facts import new_lines, with_lines
 from rejoinder.openwebui.host import Emit, Host
 from rejoinder.openwebui.intent import Hook
 from rejoinder.turns.finish import Final
@@ -43,6 +44,7 @@ class Writer:
     on_stopped: somebody cancelled the task (Stop or Send now). The writer rests, and still takes what it is fed, until
         `resume` lets it go on in a new task or its end comes.
     on_over: the message is finished, or its chat is gone.
+    lines: what stands above the finished message. It is written with it, and may keep it for a moment.
     hook: has the pages note which of Stop and Send now was used.
     """
 
@@ -54,6 +56,7 @@ class Writer:
         *,
         on_stopped: Callable[[Writer], None],
         on_over: Callable[[Writer], None],
+        lines: Callable[[], Awaitable[list[str]]],
         hook: Hook,
     ) -> None:
         self.place = place
@@ -64,7 +67,7 @@ class Writer:
         self._final: Final | None = None
         self._wake = asyncio.Event()
         self._emit: Emit | None = None
-        self._on_stopped, self._on_over = on_stopped, on_over
+        self._on_stopped, self._on_over, self._lines = on_stopped, on_over, lines
         self._hook = hook
         self._over = False
         self._running = False
@@ -186,9 +189,13 @@ class Writer:
         place = self.place
         self._emission.finish(final.items)
         fields = {**finished_fields(self._emission, final), "meta": {**place.meta, TASK: self.task_id}}
+        told = await self._lines()
+        shown: list[dict[str, Any]] = []
         async with self._host.edit(place.chat_id) as chat:
-            if chat is not None and place.message_id in chat.messages:
-                await chat.put(place.message_id, fields)
+            message = chat.messages.get(place.message_id) if chat is not None else None
+            if chat is not None and message is not None:
+                shown = new_lines(message, told)
+                await chat.put(place.message_id, {**fields, **with_lines(message, told)})
         if self._emit is None:
             self._emit = await self._host.emitter(place.user_id, place.chat_id, place.message_id)
         data: dict[str, Any] = {"done": True, "content": fields["content"], "output": fields["output"]}
@@ -196,13 +203,15 @@ class Writer:
             data["usage"] = fields["usage"]
         if "error" in fields:
             await self._emit({"type": "chat:message:error", "data": {"error": fields["error"]}})
+        for line in shown:
+            await self._emit({"type": "status", "data": line})
         await self._emit({"type": "chat:completion", "data": data})
         if await self._host.end_task(place.chat_id, self.task_id):
             await self._emit({"type": "chat:active", "data": {"active": False}})
 
 
 async def announce_finished(host: Host, place: Place, error: str | None = None) -> None:
-    """Tell the open pages of a message that was written whole."""
+    """Tell the open pages of a message that was written whole, with its lines."""
     emit = await host.emitter(place.user_id, place.chat_id, place.message_id)
     await emit({"type": "chat:messages", "data": place.turn})
     message = place.turn["messages"][place.message_id]

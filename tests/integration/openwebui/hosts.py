@@ -45,6 +45,28 @@ class World:
     stored: Any = None
     title: Any = None
     another: Any = None
+    #: The chats whose rows were written, once for each write.
+    written: list[str] = field(default_factory=list)
+
+    def count_writes(self) -> None:
+        """From here on each write of a chat's row by the adapter is noted in `written`."""
+        edit, changed = self.host.edit, self.host.changed
+        touched: set[str] = set()
+
+        def note(chat: Any) -> None:
+            touched.add(chat.id)
+            changed(chat)
+
+        @asynccontextmanager
+        async def counted(chat_id: str) -> AsyncIterator[Edit | None]:
+            async with edit(chat_id) as chat:
+                touched.discard(chat_id)
+                yield chat
+                if chat_id in touched:
+                    self.written.append(chat_id)
+
+        self.host.changed = note  # type: ignore[method-assign]
+        self.host.edit = counted  # type: ignore[method-assign]
 
     async def another_user(self, shared_with: str | None = None) -> str:
         """A second user's id. shared_with: the chat that was shared with them, to be continued."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from rejoinder.openwebui import afterwards
 from rejoinder.openwebui.afterwards import MOST_FILES, Wishes
 from rejoinder.openwebui.bridge import Bridge
 from rejoinder.openwebui.turn import reply
@@ -214,6 +215,79 @@ async def test_the_lines_above_a_reply_say_what_is_left(
     await done(world, chat_id, 2)
     await settled_down(world, bridge)
     assert "statusHistory" not in (await world.replies(chat_id))[-1]
+
+
+def standing(gateway: FakeGateway) -> None:
+    """What there is to be said above a reply."""
+    session = {"totalTokens": 64_000, "contextTokens": 128_000}
+    gateway.handlers["sessions.describe"] = lambda _: {"session": session}
+    gateway.handlers["usage.status"] = lambda _: {"providers": []}
+
+
+async def test_an_agents_run_writes_the_chat_twice_with_the_lines_above_it(
+    gateway: FakeGateway, world: World, connect: Connect
+) -> None:
+    chat_id = await world.chat(user_says("go"))
+    bridge = await connect()
+    standing(gateway)
+    world.count_writes()
+    says(gateway, Frames(new_run(), key_of(world, chat_id)), "Done.")
+    (message,) = await done(world, chat_id, 1)
+    await settled_down(world, bridge)
+    assert [one["description"] for one in message["statusHistory"]] == ["Context 64k of 128k (50 %)"]
+    assert world.written == [chat_id, chat_id]  # claimed, and finished
+
+
+async def test_a_run_that_nobody_watched_writes_the_chat_once(
+    gateway: FakeGateway, world: World, connect: Connect
+) -> None:
+    chat_id = await world.chat(user_says("go"), at=1_000)
+    f = Frames(new_run(), key_of(world, chat_id))
+    standing(gateway)
+    row = f.said("Missed.")
+    row["__openclaw"] = {**row["__openclaw"], "recordTimestampMs": 2_000_000}
+    remember(gateway, f.key, f.asked(), row)
+    gateway.sessions = [{"key": f.key, "sessionId": f.session, "status": "done", "updatedAt": 2_000_001}]
+    world.count_writes()
+    bridge = await connect()
+    (message,) = await done(world, chat_id, 1)
+    await settled_down(world, bridge)
+    assert [one["description"] for one in message["statusHistory"]] == ["Context 64k of 128k (50 %)"]
+    assert world.written == [chat_id]
+
+
+async def test_lines_that_are_not_there_at_the_end_keep_no_reply_waiting(
+    gateway: FakeGateway, world: World, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(afterwards, "LINES_SECONDS", 0)
+    chat_id = await world.chat(user_says("go"))
+    bridge = await connect()
+    standing(gateway)
+    world.count_writes()
+    says(gateway, Frames(new_run(), key_of(world, chat_id)), "Done.")
+    await done(world, chat_id, 1)
+    await settled_down(world, bridge)
+    assert "statusHistory" not in (await world.replies(chat_id))[0]
+    assert world.written == [chat_id, chat_id]
+
+
+async def test_a_persons_turn_is_written_once_more_than_the_host_writes_it(
+    gateway: FakeGateway, world: World, connect: Connect
+) -> None:
+    bridge = await connect()
+    standing(gateway)
+    data = base64.b64encode(PNG).decode()
+    gateway.handlers["artifacts.list"] = lambda _: {
+        "artifacts": [{"id": "a1", "title": "p.png", "mimeType": "image/png"}]
+    }
+    gateway.handlers["artifacts.download"] = lambda _: {"data": data}
+    world.count_writes()
+    chat_id = await Turn(gateway, world, bridge)("Draw.", "Drawn.")
+    await with_field(world, chat_id, "files")
+    await settled_down(world, bridge)
+    (message,) = await world.replies(chat_id)
+    assert [one["description"] for one in message["statusHistory"]] == ["Context 64k of 128k (50 %)"]
+    assert world.written == [chat_id, chat_id]  # the Host's own, and one for the files and the lines
 
 
 class Turn:

@@ -41,6 +41,10 @@ def at_the_next_edit(world: World, monkeypatch: pytest.MonkeyPatch, act: Callabl
     monkeypatch.setattr(world.host, "edit", edit)
 
 
+async def no_lines() -> list[str]:
+    return []
+
+
 async def test_the_last_end_of_a_writers_message_stays(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     chat_id = await world.chat(user_says("hello"))
     place = await claim(
@@ -55,7 +59,15 @@ async def test_the_last_end_of_a_writers_message_stays(world: World, monkeypatch
     assert place is not None
     over: list[Writer] = []
     hook = Hook(world.host, place.user_id, chat_id, place.message_id, lambda work: work.close())
-    writer = Writer(world.host, place, Emission(), on_stopped=lambda _: None, on_over=over.append, hook=hook)
+    writer = Writer(
+        world.host,
+        place,
+        Emission(),
+        on_stopped=lambda _: None,
+        on_over=over.append,
+        lines=no_lines,
+        hook=hook,
+    )
     await writer.begin()
     at_the_next_edit(world, monkeypatch, lambda: writer.end(SECOND))
     writer.end(FIRST)
