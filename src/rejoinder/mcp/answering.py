@@ -23,7 +23,7 @@ ACTIONS = ("accept", "decline", "cancel")
 @dataclass(frozen=True, slots=True)
 class Taken:
     """What became of it. ``refused`` is why the answer does not fit, in a sentence; ``dismissed``: the person closed the
-    form without a choice, and the question stays open for others."""
+    form without a choice, or went to the question's page; it stays open, and this client does not ask it again."""
 
     refused: str | None = None
     dismissed: bool = False
@@ -33,6 +33,9 @@ async def take(asks: Asks, offer: Offer, action: str, content: Any, *, by: Ident
     """Answer, decline or close one question. One that somebody else or the clock has ended stays as it is."""
     identifier = offer.question.id
     try:
+        if action == "accept" and offer.url is not None:
+            # That they open the page, and no more: the answer is given there.
+            return Taken(dismissed=True)
         if action == "accept":
             await asks.answer(identifier, offer.answer(content), by=by, via=DOOR)
         elif action == "decline":

@@ -11,16 +11,16 @@ from uuid import UUID
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from rejoinder.contract.identity import Identity
 from rejoinder.contract.questions import Question
 from rejoinder.mcp.answering import take
 from rejoinder.mcp.calls import DOOR, Asked, Call, Calls, Ended, Tell, digest_of
-from rejoinder.mcp.offers import Offer, offer_of
+from rejoinder.mcp.capabilities import is_modern, knows_tasks, shows_of
+from rejoinder.mcp.offers import Offer, Shows, offer_of, site_of
 from rejoinder.mcp.results import complete, input_required, pending
 from rejoinder.mcp.sealed import Sealer
-from rejoinder.mcp.tasks import TASKS, can_be_asked, task_of
+from rejoinder.mcp.tasks import task_of
 from rejoinder.mcp.wire import WIRE, Wire
 from rejoinder.node import Node
 
@@ -37,13 +37,12 @@ MOST_ROUNDS = 8
 _LEG = "leg"
 
 
-def manner_of(ctx: Context) -> Manner:
-    if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+def manner_of(ctx: Context, shows: Shows) -> Manner:
+    if not is_modern(ctx):
         return "elicit" if wire_of(ctx) is not None else "plain"
-    capabilities = ctx.session.client_capabilities
-    if capabilities is not None and TASKS in (capabilities.extensions or {}):
+    if knows_tasks(ctx):
         return "task"
-    return "input" if can_be_asked(ctx) else "plain"
+    return "input" if shows else "plain"
 
 
 def wire_of(ctx: Context) -> Wire | None:
@@ -54,9 +53,10 @@ def wire_of(ctx: Context) -> Wire | None:
 @dataclass(slots=True)
 class Leg:
     """One request of a call that takes several. ``asked`` are the questions that the client was given, ``dismissed``
-    those that its person closed; ``said`` is why answers were not taken."""
+    those that its person closed, or went to the pages of; ``said`` is why answers were not taken."""
 
     call: Call
+    shows: Shows
     rounds: int = 0
     asked: frozenset[str] = frozenset()
     dismissed: frozenset[str] = frozenset()
@@ -74,8 +74,16 @@ class Manners:
         self._task_after = task_after
         self._checkable = checkable
 
+    def shows(self, ctx: Context) -> Shows:
+        """What the client of this request puts before its person. One of the older generation said so before."""
+        wire = wire_of(ctx)
+        if wire is not None:
+            return wire.shows
+        return shows_of(ctx, site_of(self._node.settings))
+
     async def leg(
         self,
+        ctx: Context,
         params: types.CallToolRequestParams,
         arguments: dict[str, Any],
         by: Identity,
@@ -84,12 +92,13 @@ class Manners:
         """The call that this request is about: by its sealed state, or a new one. Answers without a state that we made
         count for nothing. Raises MCPError."""
         if params.request_state is None:
-            return Leg(await begin())
+            return Leg(await begin(), self.shows(ctx))
         state = await self._sealer.open(_LEG, params.request_state, _bound(by, params.name, arguments))
         if state is None:
             raise MCPError(types.INVALID_PARAMS, "Invalid or expired requestState")
         leg = Leg(
             self._calls.follow(UUID(state["run"]), params.name, by=by),
+            self.shows(ctx),
             state["rounds"],
             frozenset(state["asked"]),
             frozenset(state["dismissed"]),
@@ -99,7 +108,7 @@ class Manners:
 
     async def _take(self, leg: Leg, responses: types.InputResponses, by: Identity) -> None:
         said: dict[str, str] = {}
-        for offer in self.offers(await self._calls.open_questions(leg.call.run_id), by):
+        for offer in self.offers(await self._calls.open_questions(leg.call.run_id), by, leg.shows):
             key = str(offer.question.id)
             response = responses.get(key)
             # What was not asked of this client, or is no answer to a form, is not there.
@@ -114,7 +123,6 @@ class Manners:
 
     async def wait(
         self,
-        manner: Manner,
         ctx: Context,
         params: types.CallToolRequestParams,
         leg: Leg,
@@ -125,9 +133,10 @@ class Manners:
         seconds = self._node.settings.rejoinder_mcp_hold_seconds
 
         def askable(questions: list[Question]) -> list[Question]:
-            return [o.question for o in self.offers(questions, by) if str(o.question.id) not in leg.dismissed]
+            offers = self.offers(questions, by, leg.shows)
+            return [o.question for o in offers if str(o.question.id) not in leg.dismissed]
 
-        match manner:
+        match manner_of(ctx, leg.shows):
             case "task":
                 # A moment for what is done at once: a task costs the client two more requests.
                 end = await self._calls.hold(call, min(seconds, self._task_after), tell, self._every, askable)
@@ -140,7 +149,7 @@ class Manners:
             case "elicit":
                 wire = wire_of(ctx)
                 assert wire is not None
-                end = await self._ask_on(wire, call, seconds, by, tell)
+                end = await self._ask_on(wire, leg, seconds, by, tell)
             case "plain":
                 end = await self._calls.hold(call, seconds, tell, self._every)
         if isinstance(end, Ended):
@@ -152,14 +161,14 @@ class Manners:
             call.run_id, call.tool, await self._calls.open_questions(call.run_id), checkable=self._checkable
         )
 
-    def offers(self, questions: list[Question], by: Identity) -> list[Offer]:
-        return [offer for question in questions if (offer := offer_of(question, by)) is not None]
+    def offers(self, questions: list[Question], by: Identity, shows: Shows) -> list[Offer]:
+        return [offer for question in questions if (offer := offer_of(question, by, shows)) is not None]
 
     async def _next_round(
         self, leg: Leg, end: Asked | None, params: types.CallToolRequestParams, by: Identity
     ) -> types.InputRequiredResult:
         """What the client shall ask its person; nothing where it shall only call again."""
-        offers = self.offers(end.questions, by) if end is not None else []
+        offers = self.offers(end.questions, by, leg.shows) if end is not None else []
         state = {
             "run": str(leg.call.run_id),
             "rounds": leg.rounds + 1,
@@ -174,29 +183,33 @@ class Manners:
         )
 
     async def _ask_on(
-        self, wire: Wire, call: Call, seconds: float, by: Identity, tell: Tell
+        self, wire: Wire, leg: Leg, seconds: float, by: Identity, tell: Tell
     ) -> Ended | Asked | None:
         """Ask on the call's own stream, while the same questions wait in the inbox; the first answer counts."""
         deadline = asyncio.get_running_loop().time() + seconds
-        asked: set[UUID] = set()
+        asked: dict[UUID, Offer] = {}
         ended: set[UUID] = set()
 
         def new(questions: list[Question]) -> list[Question]:
-            ended.update(asked - {q.id for q in questions})
-            return [o.question for o in self.offers(questions, by) if o.question.id not in asked]
+            ended.update(asked.keys() - {q.id for q in questions})
+            return [o.question for o in self.offers(questions, by, leg.shows) if o.question.id not in asked]
 
         while True:
             left = deadline - asyncio.get_running_loop().time()
-            end = await self._calls.hold(call, max(0.0, left), tell, self._every, new)
+            end = await self._calls.hold(leg.call, max(0.0, left), tell, self._every, new)
+            if isinstance(end, Ended):
+                # Nothing of it is open any more, whether or not that was seen before.
+                ended.update(asked)
             for question in (await self._node.questions.by_ids(list(ended))).values():
+                if asked.pop(question.id).url is not None and question.state == "answered":
+                    await wire.complete(question.id)
                 if (question.closed_via, question.closed_by) != (DOOR, by.name):
                     await wire.withdraw(question.id)
-            asked -= ended
             ended.clear()
             if not isinstance(end, Asked):
                 return end
-            for offer in self.offers(end.questions, by):
-                asked.add(offer.question.id)
+            for offer in self.offers(end.questions, by, leg.shows):
+                asked[offer.question.id] = offer
                 await wire.ask(offer)
 
 

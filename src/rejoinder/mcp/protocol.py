@@ -25,7 +25,7 @@ from rejoinder.contract.errors import (
 )
 from rejoinder.contract.identity import Grant, Identity
 from rejoinder.mcp.calls import DOOR, Calls, Progress, Tell, internal_problem
-from rejoinder.mcp.manners import Manners, Result, manner_of
+from rejoinder.mcp.manners import Manners, Result
 from rejoinder.mcp.results import ASK_OUTPUT, CHECK_RUN, complete, pending, problem, waiting_text
 from rejoinder.mcp.sealed import Sealer
 from rejoinder.mcp.server import PATH, identity_of
@@ -132,6 +132,7 @@ class Edge:
                 return await self._check(ctx, arguments, by)
             await self._needs(by, "write", "call tools")
             leg = await self._manners.leg(
+                ctx,
                 params,
                 arguments,
                 by,
@@ -139,7 +140,7 @@ class Edge:
             )
             try:
                 tell = self._teller(ctx, leg.call.run_id)
-                return await self._manners.wait(manner_of(ctx), ctx, params, leg, by, tell)
+                return await self._manners.wait(ctx, params, leg, by, tell)
             finally:
                 self._calls.release(leg.call)
         except ToolNotFoundError as error:

@@ -12,6 +12,7 @@ from mcp_types import (
     ContentBlock,
     ElicitRequest,
     ElicitRequestFormParams,
+    ElicitRequestURLParams,
     InputRequests,
     InputRequiredResult,
     TextContent,
@@ -27,6 +28,10 @@ RUN_META = "rejoinder/run_id"
 LOST_META = "rejoinder/lost_run_id"
 CHECK_RUN = "check_run"
 SHOWN = 200
+_KINDS: dict[str, type[ElicitRequestFormParams] | type[ElicitRequestURLParams]] = {
+    "form": ElicitRequestFormParams,
+    "url": ElicitRequestURLParams,
+}
 
 _ANSWER = {
     "type": "object",
@@ -121,8 +126,7 @@ def elicitation(params: dict[str, Any]) -> dict[str, Any]:
 def input_required(requests: dict[str, dict[str, Any]], state: str) -> InputRequiredResult:
     """What the client shall ask its person (the parameters of ``elicitation/create`` by question), or only call again."""
     asked: InputRequests = {
-        key: ElicitRequest(params=ElicitRequestFormParams.model_validate(one))
-        for key, one in requests.items()
+        key: ElicitRequest(params=_KINDS[one["mode"]].model_validate(one)) for key, one in requests.items()
     }
     return InputRequiredResult(input_requests=asked or None, request_state=state)
 

@@ -7,31 +7,37 @@ a client that is closed or restarted finds its runs again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import httpx2
 import mcp_types as types
-from mcp.client.client import Client
+from mcp.client.session import ClientSession
 from mcp.client.streamable_http import streamable_http_client
-from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
-from mcp_types.version import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
+from mcp_types.version import LATEST_MODERN_VERSION
 from pydantic import ConfigDict
 
 from rejoinder.access.gate import is_loopback
 from rejoinder.contract.errors import AuthenticationError, NotReadyError, RejoinderError
+from rejoinder.mcp.capabilities import TASKS, Context, TaskParams, UpdateParams, is_modern, knows_tasks
 from rejoinder.mcp.server import PATH
 
-Context = ServerRequestContext[Any, Any]
 #: The server holds a call for less and sends something every few seconds; longer silence is a broken connection.
 SILENCE_SECONDS = 300.0
 CONNECT_SECONDS = 5.0
+#: What our own server speaks is known, so that it need not be asked before every message.
+_OURS = types.DiscoverResult(
+    supported_versions=[LATEST_MODERN_VERSION],
+    capabilities=types.ServerCapabilities(),
+    ttl_ms=0,
+    cache_scope="private",
+)
 
 
 class Target(NamedTuple):
@@ -57,8 +63,8 @@ async def serve(find: Callable[[], Target]) -> None:
 def proxy(find: Callable[[], Target]) -> Server[Any]:
     async def list_tools(ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         try:
-            async with _upstream(find()) as client:
-                return await client.list_tools(cursor=params.cursor if params is not None else None)
+            async with _upstream(find()) as session:
+                return await session.list_tools(params=params)
         except RejoinderError as error:
             raise MCPError(types.INTERNAL_ERROR, error.message) from error
 
@@ -72,7 +78,21 @@ def proxy(find: Callable[[], Target]) -> Server[Any]:
                 is_error=True,
             )
 
-    return Server(
+    def task(method: str) -> Callable[[Context, TaskParams], Awaitable[dict[str, Any]]]:
+        async def passed_on(ctx: Context, params: TaskParams) -> dict[str, Any]:
+            if not is_modern(ctx):
+                raise MCPError(types.METHOD_NOT_FOUND, f"Method not found: {method}")
+            given = params.model_dump(by_alias=True, mode="json", exclude_none=True, exclude={"meta"})
+            try:
+                async with _upstream(find(), _declared(ctx)) as session:
+                    result = await session.send_request(AboutTask(method=method, params=given), Anything)
+            except RejoinderError as error:
+                raise MCPError(types.INTERNAL_ERROR, error.message) from error
+            return _plain(result)
+
+        return passed_on
+
+    server = Server[Any](
         "rejoinder",
         version=version("rejoinder"),
         title="Rejoinder",
@@ -81,6 +101,16 @@ def proxy(find: Callable[[], Target]) -> Server[Any]:
         # The server checks what it is sent; this end has nothing to check by.
         get_tool_input_schema=lambda _name: None,
     )
+    server.extensions = {**server.extensions, TASKS: {}}
+    for name, params in (("get", TaskParams), ("update", UpdateParams), ("cancel", TaskParams)):
+        server.add_request_handler(f"tasks/{name}", params, task(f"tasks/{name}"))
+    return server
+
+
+class AboutTask(types.Request[dict[str, Any], str]):
+    """One of the requests of the tasks extension; its header names the task."""
+
+    name_param = "taskId"
 
 
 class Anything(types.Result):
@@ -89,8 +119,28 @@ class Anything(types.Result):
     model_config = ConfigDict(extra="allow")
 
 
+class Declared(ClientSession):
+    """A session that says of its client what is told here; the library's own says forms and pages, or neither."""
+
+    def __init__(self, read: Any, write: Any, capabilities: types.ClientCapabilities) -> None:
+        super().__init__(read, write)
+        self._declares = capabilities
+
+    def _build_capabilities(self, version: str) -> types.ClientCapabilities:
+        return self._declares
+
+
+def _declared(ctx: Context) -> types.ClientCapabilities:
+    """What the server is told of the client at these pipes: whom it can ask and how, and whether it knows tasks."""
+    found = ctx.session.client_capabilities
+    extensions: dict[str, dict[str, Any]] | None = {TASKS: {}} if knows_tasks(ctx) else None
+    return types.ClientCapabilities(
+        elicitation=found.elicitation if found is not None else None, extensions=extensions
+    )
+
+
 class Passing:
-    """One call on its way. The server is told whether this client's person can be asked. A client of the newer
+    """One call on its way. The server is told how this client's person can be asked. A client of the newer
     generation asks by itself and calls again; one of the older generation is asked here, while a second request waits
     for the same run, in case somebody answers in the inbox first."""
 
@@ -98,16 +148,20 @@ class Passing:
         self._ctx = ctx
         self._params = params
         self._target = target
-        capabilities = ctx.session.client_capabilities
-        elicitation = capabilities.elicitation if capabilities is not None else None
-        self._asks = elicitation is not None and (elicitation.form is not None or elicitation.url is None)
+        #: The questions whose pages the person was sent to.
+        self._pages: set[str] = set()
 
     async def result(self) -> dict[str, Any]:
+        result = await self._result()
+        for identifier in self._pages:
+            await self._ctx.session.send_elicit_complete(identifier, self._ctx.request_id)
+        return result
+
+    async def _result(self) -> dict[str, Any]:
         state, responses = self._params.request_state, self._params.input_responses
         while True:
-            result = await self._send(state, responses, asks=self._asks)
-            modern = self._ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
-            if result.get("resultType") != "input_required" or modern:
+            result = await self._send(state, responses, _declared(self._ctx))
+            if result.get("resultType") != "input_required" or is_modern(self._ctx):
                 return result
             state, responses = result.get("requestState"), None
             requests = result.get("inputRequests") or {}
@@ -119,7 +173,7 @@ class Passing:
     async def _ask(self, requests: dict[str, Any]) -> tuple[dict[str, Any] | None, types.InputResponses]:
         """What the client's person said; or the call's result, where it came first."""
         asking = asyncio.create_task(self._ask_all(requests))
-        waiting = asyncio.create_task(self._send(None, None, asks=False))
+        waiting = asyncio.create_task(self._send(None, None, types.ClientCapabilities()))
         try:
             await asyncio.wait({asking, waiting}, return_when=asyncio.FIRST_COMPLETED)
             return (waiting.result(), {}) if waiting.done() else (None, asking.result())
@@ -129,24 +183,32 @@ class Passing:
             await asyncio.gather(asking, waiting, return_exceptions=True)
 
     async def _ask_all(self, requests: dict[str, Any]) -> types.InputResponses:
-        async def ask(params: dict[str, Any]) -> types.ElicitResult:
-            return await self._ctx.session.elicit_form(
-                params["message"], params["requestedSchema"], related_request_id=self._ctx.request_id
-            )
+        session, request_id = self._ctx.session, self._ctx.request_id
 
-        said = await asyncio.gather(*(ask(one["params"]) for one in requests.values()))
-        return dict(zip(requests, said, strict=True))
+        async def ask(key: str, params: dict[str, Any]) -> types.ElicitResult:
+            if params["mode"] == "url":
+                said = await session.elicit_url(params["message"], params["url"], key, request_id)
+                if said.action == "accept":
+                    self._pages.add(key)
+                return said
+            return await session.elicit_form(params["message"], params["requestedSchema"], request_id)
+
+        answers = await asyncio.gather(*(ask(key, one["params"]) for key, one in requests.items()))
+        return dict(zip(requests, answers, strict=True))
 
     async def _send(
-        self, state: str | None, responses: types.InputResponses | None, *, asks: bool
+        self,
+        state: str | None,
+        responses: types.InputResponses | None,
+        capabilities: types.ClientCapabilities,
     ) -> dict[str, Any]:
         async def told(progress: float, total: float | None, message: str | None) -> None:
             await self._ctx.session.report_progress(progress, total, message)
 
         wants_progress = self._ctx.meta is not None and self._ctx.meta.get("progress_token") is not None
-        async with _upstream(self._target, asks=asks) as client:
-            # Not client.call_tool: that would list the tools once more to check what our own server answered.
-            result = await client.session.send_request(
+        async with _upstream(self._target, capabilities) as session:
+            # Not call_tool: that would list the tools once more to check what our own server answered.
+            result = await session.send_request(
                 types.CallToolRequest(
                     params=types.CallToolRequestParams(
                         name=self._params.name,
@@ -158,18 +220,20 @@ class Passing:
                 Anything,
                 progress_callback=told if wants_progress else None,
             )
-        return result.model_dump(by_alias=True, mode="json", exclude_none=True)
+        return _plain(result)
 
 
-async def _never(_context: Any, _params: Any) -> types.ElicitResult | types.ErrorData:
-    """Says by being there that a person can be asked; who is asked is asked by ``Passing``."""
-    return types.ElicitResult(action="cancel")
+def _plain(result: Anything) -> dict[str, Any]:
+    return result.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 
 @asynccontextmanager
-async def _upstream(target: Target, *, asks: bool = False) -> AsyncIterator[Client]:
+async def _upstream(
+    target: Target, capabilities: types.ClientCapabilities | None = None
+) -> AsyncIterator[ClientSession]:
     """A connection to the server for one message. Leaving it early lets go of the call, which goes on there.
-    ``asks``: the server is told that this client shows forms. Raises NotReadyError, AuthenticationError, and MCPError as the server answered."""
+    ``capabilities`` is what the server is told of the client. Raises NotReadyError, AuthenticationError, and MCPError as
+    the server answered."""
     refused: list[int] = []
 
     async def note(response: httpx2.Response) -> None:
@@ -187,14 +251,11 @@ async def _upstream(target: Target, *, asks: bool = False) -> AsyncIterator[Clie
     try:
         async with (
             http,
-            Client(
-                streamable_http_client(url, http_client=http),
-                mode=LATEST_MODERN_VERSION,
-                cache=None,
-                elicitation_callback=cast(Any, _never) if asks else None,
-            ) as client,
+            streamable_http_client(url, http_client=http) as (read, write),
+            Declared(read, write, capabilities or types.ClientCapabilities()) as session,
         ):
-            yield client
+            session.adopt(_OURS)
+            yield session
     except BaseException as error:
         if (explained := _explained(error, refused, target.url)) is None:
             raise

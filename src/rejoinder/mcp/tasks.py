@@ -12,14 +12,13 @@ import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import Field
 
 from rejoinder.contract.errors import InteractionClosedError, InteractionNotFoundError
 from rejoinder.contract.identity import Identity
 from rejoinder.mcp.answering import ACTIONS, take
 from rejoinder.mcp.calls import DOOR, Calls, ended
-from rejoinder.mcp.offers import offer_of
+from rejoinder.mcp.capabilities import TASKS, TaskParams, UpdateParams, is_modern, knows_tasks, shows_of
+from rejoinder.mcp.offers import Shows, offer_of, site_of
 from rejoinder.mcp.results import complete, elicitation, waiting_text
 from rejoinder.mcp.server import identity_of
 from rejoinder.node import Node
@@ -27,26 +26,10 @@ from rejoinder.store.runs import Run
 
 Context = ServerRequestContext[Any, Any]
 
-TASKS = "io.modelcontextprotocol/tasks"
 #: How often a client shall look, in milliseconds.
 POLL_MILLISECONDS = 1_000
 #: Ends that mean that somebody wanted no result any more.
 _WITHDRAWN = ("interaction-cancelled",)
-
-
-class TaskParams(types.RequestParams):
-    task_id: str = Field(alias="taskId")
-
-
-class UpdateParams(TaskParams):
-    input_responses: dict[str, Any] = Field(alias="inputResponses")
-
-
-def can_be_asked(ctx: Context) -> bool:
-    """Whether the client of this one request shows forms; saying nothing of what kind means forms."""
-    capabilities = ctx.session.client_capabilities
-    elicitation = capabilities.elicitation if capabilities is not None else None
-    return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
 
 
 async def task_of(node: Node, run_id: UUID) -> dict[str, Any]:
@@ -85,7 +68,8 @@ class Tasks:
         task = _common(self._node, run)
         if run.state in ("running", "parked"):
             questions = await self._calls.open_questions(run.id)
-            offers = [o for q in questions if (o := offer_of(q, by)) is not None] if can_be_asked(ctx) else []
+            shows = self._shows(ctx)
+            offers = [o for q in questions if (o := offer_of(q, by, shows)) is not None]
             task["statusMessage"] = waiting_text(questions)
             if not offers:
                 return {**task, "status": "working"}
@@ -108,9 +92,10 @@ class Tasks:
     async def _update(self, ctx: Context, params: UpdateParams) -> dict[str, Any]:
         by, run = await self._task(ctx, params, "tasks/update")
         refused: list[str] = []
+        shows = self._shows(ctx)
         for question in await self._calls.open_questions(run.id):
             response = params.input_responses.get(str(question.id))
-            offer = offer_of(question, by)
+            offer = offer_of(question, by, shows)
             if response is None or offer is None:
                 continue
             if not isinstance(response, dict) or response.get("action") not in ACTIONS:
@@ -136,12 +121,14 @@ class Tasks:
             self._calls.cancel(run.id)
         return {}
 
+    def _shows(self, ctx: Context) -> Shows:
+        return shows_of(ctx, site_of(self._node.settings))
+
     async def _task(self, ctx: Context, params: TaskParams, method: str) -> tuple[Identity, Run]:
         """The caller and its task. Raises MCPError where there is none of this id that this caller began."""
-        if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        if not is_modern(ctx):
             raise MCPError(types.METHOD_NOT_FOUND, f"Method not found: {method}")
-        capabilities = ctx.session.client_capabilities
-        if capabilities is None or TASKS not in (capabilities.extensions or {}):
+        if not knows_tasks(ctx):
             required: dict[str, Any] = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
             raise MCPError(
                 types.MISSING_REQUIRED_CLIENT_CAPABILITY, "This method needs the tasks extension", required

@@ -19,7 +19,7 @@ from starlette.types import Message, Receive, Scope, Send
 from rejoinder.contract.identity import Identity
 from rejoinder.mcp.answering import ACTIONS, take
 from rejoinder.mcp.calls import DOOR
-from rejoinder.mcp.offers import Offer, offer_of
+from rejoinder.mcp.offers import Offer, Shows, offer_of, site_of
 from rejoinder.mcp.sealed import Sealer
 from rejoinder.node import Node
 
@@ -39,7 +39,8 @@ _SESSION = "session"
 class Wire:
     """The response stream of one call. ``say`` puts a message of ours between those of the protocol's library."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, shows: Shows) -> None:
+        self.shows = shows
         self._send = send
         self._begun = asyncio.Event()
         self._over = False
@@ -60,7 +61,15 @@ class Wire:
 
     async def ask(self, offer: Offer) -> None:
         identifier = str(offer.question.id)
-        await self.say({"id": identifier, "method": "elicitation/create", "params": offer.params()})
+        params = offer.params()
+        if offer.url is not None:
+            params["elicitationId"] = identifier
+        await self.say({"id": identifier, "method": "elicitation/create", "params": params})
+
+    async def complete(self, question_id: UUID) -> None:
+        """Tell that what the person went to a page for is done."""
+        params = {"elicitationId": str(question_id)}
+        await self.say({"method": "notifications/elicitation/complete", "params": params})
 
     async def withdraw(self, question_id: UUID) -> None:
         """Tell that the question was answered elsewhere, or ended."""
@@ -80,24 +89,29 @@ class Handshake:
         message = _decoded(body)
         session = Request(scope).headers.get(SESSION_HEADER)
         if message.get("method") == "initialize":
-            if _can_be_asked(message):
-                sealed = await self._sealer.seal(_SESSION, {}, _bound(identity), SESSION_SECONDS)
+            if said := _shown_by(message):
+                sealed = await self._sealer.seal(_SESSION, said, _bound(identity), SESSION_SECONDS)
                 send = _with_header(send, SESSION_HEADER, sealed)
         elif session is not None:
-            if await self._sealer.open(_SESSION, session, _bound(identity)) is None:
+            said = await self._sealer.open(_SESSION, session, _bound(identity))
+            if said is None:
                 await _problem("Session not found", 404)(scope, receive, send)
                 return
             if "method" not in message and ("result" in message or "error" in message):
-                await (await self._answered(message, identity))(scope, receive, send)
+                await (await self._answered(message, identity, self._shows(said)))(scope, receive, send)
                 return
-            wire = Wire(send)
+            wire = Wire(send, self._shows(said))
             scope[WIRE] = wire
             send = wire.send
         await app(scope, again, send)
 
-    async def _answered(self, message: dict[str, Any], by: Identity) -> Response:
+    def _shows(self, said: dict[str, Any]) -> Shows:
+        # A session of before clients were sent to pages says nothing of forms, and means them.
+        return Shows(said.get("form", True), site_of(self._node.settings) if said.get("url") else None)
+
+    async def _answered(self, message: dict[str, Any], by: Identity, shows: Shows) -> Response:
         """202 whatever becomes of an answer, as the protocol has it; 400 where the person could answer otherwise."""
-        offer = await self._offer(message.get("id"), by)
+        offer = await self._offer(message.get("id"), by, shows)
         result = message.get("result")
         if offer is None or not isinstance(result, dict):
             return Response(status_code=202)
@@ -109,7 +123,7 @@ class Handshake:
             return _problem(taken.refused, 400)
         return Response(status_code=202)
 
-    async def _offer(self, identifier: Any, by: Identity) -> Offer | None:
+    async def _offer(self, identifier: Any, by: Identity, shows: Shows) -> Offer | None:
         """The question that the id names, where this caller's own call asks it."""
         try:
             question = await self._node.questions.by_id(UUID(identifier))
@@ -123,7 +137,7 @@ class Handshake:
             return None
         if (run.door, run.identity, run.key_id) != (DOOR, by.name, by.key_id):
             return None
-        return offer_of(question, by)
+        return offer_of(question, by, shows)
 
 
 def is_handshake(scope: Scope) -> bool:
@@ -135,12 +149,16 @@ def _bound(identity: Identity) -> list[Any]:
     return [identity.name, str(identity.key_id)]
 
 
-def _can_be_asked(message: dict[str, Any]) -> bool:
+def _shown_by(message: dict[str, Any]) -> dict[str, bool] | None:
+    """What the client that begins a session puts before its person; None where it asks nobody."""
     params = message.get("params")
     capabilities = params.get("capabilities") if isinstance(params, dict) else None
     elicitation = capabilities.get("elicitation") if isinstance(capabilities, dict) else None
+    if not isinstance(elicitation, dict):
+        return None
     # Empty means forms: there was nothing else when the capability was made.
-    return isinstance(elicitation, dict) and (not elicitation or "form" in elicitation)
+    said = {"form": not elicitation or "form" in elicitation, "url": "url" in elicitation}
+    return said if any(said.values()) else None
 
 
 def _decoded(body: bytes) -> dict[str, Any]:

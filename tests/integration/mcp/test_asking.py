@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from mcp_types import ElicitRequestFormParams, ElicitResult
+from mcp_types import ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult
 from pydantic import BaseModel, Field
 
 from rejoinder import AcceptedElicitation, Context, call_tool
@@ -22,11 +22,13 @@ class Person:
     """Who sits at the client: notes what is asked, and answers what the test says."""
 
     def __init__(self, *answers: Any) -> None:
-        self.asked: list[ElicitRequestFormParams] = []
+        self.asked: list[Any] = []
         self.answers = list(answers)
         self.left = asyncio.Event()
 
-    async def __call__(self, _context: Any, params: ElicitRequestFormParams) -> ElicitResult:
+    async def __call__(
+        self, context: Any, params: ElicitRequestURLParams | ElicitRequestFormParams
+    ) -> ElicitResult:
         self.asked.append(params)
         answer = self.answers.pop(0) if self.answers else None
         if answer is None:

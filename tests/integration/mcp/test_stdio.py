@@ -9,14 +9,18 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import mcp_types as types
 import pytest
 from mcp.client.client import Client
+from mcp.client.extension import advertise
 from mcp.client.stdio import StdioServerParameters
 from mcp.shared.exceptions import MCPError
+from pydantic import ConfigDict, Field
 
-from rejoinder.mcp.stdio import Target
+from rejoinder.mcp.capabilities import TASKS
+from rejoinder.mcp.stdio import AboutTask, Target
 from rejoinder.runs.tools import tool
-from tests.integration.mcp.serving import LEGACY, serving
+from tests.integration.mcp.serving import LEGACY, MODERN, serving
 from tests.integration.mcp.test_asking import Person
 from tests.integration.mcp.test_calls import Counting, pending_of, text_of, until_released
 from tests.support import assert_eventually, clean_environment, free_port
@@ -179,3 +183,64 @@ async def test_the_inbox_is_faster_than_the_person_behind_the_pipes(database_url
         await served.answer(await served.question(), True)
         assert (await call).structured_content == {"ordered": True, "what": "tea"}
         assert order.started == order.ended == 1
+
+
+class Task(types.Result):
+    """What a call answers that became a task, and what the tasks' own requests answer."""
+
+    model_config = ConfigDict(extra="allow")
+
+    task_id: str | None = Field(None, alias="taskId")
+
+
+async def test_a_call_through_the_pipes_becomes_a_task(database_url: str) -> None:
+    order = Counting()
+    async with serving(database_url, order.tool) as served:
+        program = StdioServerParameters(
+            command=sys.executable, args=["-c", PROGRAM, served.url, served.key], env=clean_environment()
+        )
+        async with Client(
+            program, mode=MODERN, elicitation_callback=Person(), extensions=[advertise(TASKS)]
+        ) as client:
+
+            async def send(method: str, **params: Any) -> dict[str, Any]:
+                request: types.Request[Any, Any] = AboutTask(method=method, params=params)
+                found = await client.session.send_request(request, Task)
+                return found.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+            arguments = types.CallToolRequestParams(name="order", arguments={"what": "tea"})
+            made = await client.session.send_request(types.CallToolRequest(params=arguments), Task)
+            assert made.task_id is not None
+            shown = await send("tasks/get", taskId=made.task_id)
+            assert shown["status"] == "input_required"
+            [key] = shown["inputRequests"]
+            wrong = {key: {"action": "accept", "content": {"answer": "x"}}}
+            with pytest.raises(MCPError, match="answer must be a boolean"):
+                await send("tasks/update", taskId=made.task_id, inputResponses=wrong)
+            right = {key: {"action": "accept", "content": {"answer": True}}}
+            await send("tasks/update", taskId=made.task_id, inputResponses=right)
+
+            async def finished() -> Any:
+                return (await send("tasks/get", taskId=made.task_id)).get("result")
+
+            done = await assert_eventually(finished, "the task did not end")
+            assert done["structuredContent"] == {"ordered": True, "what": "tea"}
+            again = await client.session.send_request(types.CallToolRequest(params=arguments), Task)
+            await send("tasks/cancel", taskId=again.task_id)
+
+            async def cancelled() -> bool:
+                return bool((await send("tasks/get", taskId=again.task_id))["status"] == "cancelled")
+
+            await assert_eventually(cancelled, "the task did not end")
+            with pytest.raises(MCPError, match="There is no task of this id"):
+                await send("tasks/get", taskId="x")
+        assert order.ended == 1
+
+
+async def test_tasks_are_no_part_of_the_older_generation(database_url: str) -> None:
+    async with (
+        serving(database_url) as served,
+        over_pipes(Target(served.url, served.key), LEGACY) as client,
+    ):
+        with pytest.raises(MCPError, match="Method not found"):
+            await client.session.send_request(AboutTask(method="tasks/get", params={"taskId": "x"}), Task)
