@@ -36,7 +36,7 @@ ON_THIS_MACHINE = (
 REMOTE = (
     ("interactions", "interactions:app", "List, watch, answer and withdraw questions."),
     ("tools", "tools:app", "List and run tools, and look at their runs."),
-    ("hooks", "hooks:app", "See how outside systems prove themselves."),
+    ("hooks", "hooks:app", "Run tools on events of outside systems, and say how those prove themselves."),
     ("presets", "presets:app", "Make, change and look at tools with some of their arguments fixed."),
     ("agents", "agents:app", "List agents, and run one while it tells what it does."),
     ("keys", "keys:app", "List, create and revoke API keys."),

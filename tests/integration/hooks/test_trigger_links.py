@@ -12,13 +12,13 @@ import httpx2
 from rejoinder import tool
 from rejoinder.contract.identity import LOCAL_OWNER
 from tests.integration.doors.edge import Edge
-from tests.integration.hooks.events import hook, hook_runs, outside
+from tests.integration.hooks.events import becomes, hook, hook_runs, outside
 from tests.support import MovableClock
 
 DOOR = "/api/hooks/trigger-links"
 BODY: dict[str, Any] = {"topic": "orders", "execution_key": "owner", "ttl_seconds": 60}
 #: One client that knocks very often.
-OFTEN = {"tai_rate_limit_families": {"trigger": {"limit": 100_000, "burst": 100_000}}}
+OFTEN: dict[str, Any] = {"tai_rate_limit_families": {"trigger": {"limit": 100_000, "burst": 100_000}}}
 
 
 @tool
@@ -112,6 +112,24 @@ async def test_who_may_make_links(database_url: str) -> None:
         assert (await owned.get(DOOR)).status_code == 403
         assert (await writer.delete(f"{DOOR}/w")).status_code == 200
         assert (await writer.delete(f"{DOOR}/w")).status_code == 404
+
+
+async def test_a_link_starts_the_hooks_of_its_topic_with_its_arguments_between_theirs(
+    database_url: str,
+) -> None:
+    """The weakest are those of start_expr, the strongest those of the hook itself."""
+    async with outside(database_url, note, **OFTEN) as made:
+        await opened(made)
+        start = "{amount: .amount, by: .by}"
+        await hook(made.node, "plain", "orders", "note", start_expr=start)
+        await hook(made.node, "strong", "orders", "note", start_expr=start, tool_kwargs={"by": "hook"})
+        path = await link(made, tool_kwargs={"by": "link"})
+        fired = await made.anonymous().post(path, json={"amount": 3, "by": "event"})
+        assert (fired.status_code, fired.json()) == (200, {"status": "accepted"})
+        await becomes(made.node, "acted", 2)
+        rows = await made.node.database.rows("SELECT arguments FROM rejoinder.run WHERE door = 'hooks'")
+        assert sorted(row["arguments"]["by"] for row in rows) == ["hook", "link"]
+        assert {row["arguments"]["amount"] for row in rows} == {3}
 
 
 async def test_looking_at_a_link_starts_nothing(database_url: str) -> None:
