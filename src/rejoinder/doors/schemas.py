@@ -47,6 +47,7 @@ def record(required: dict[str, Schema], optional: dict[str, Schema] | None = Non
 
 
 OBJECT: Schema = {"type": "object"}
+CRON: Schema = {"anyOf": [{"type": "string"}, {"type": "integer"}]}
 _QUESTION = {
     "interaction_id": ID,
     "group_id": TEXT,
@@ -71,6 +72,7 @@ _RUN = {
     "identity": TEXT,
     "created_at": MOMENT,
     "finished_at": maybe(MOMENT),
+    "subject": maybe(TEXT),
 }
 
 SCHEMAS: dict[str, Schema] = {
@@ -92,6 +94,7 @@ SCHEMAS: dict[str, Schema] = {
         "request that is wrong; errors has a sentence for each field of a form. id, on a 5xx, is in the server's log.",
     ),
     "ToolCall": record({"tool_name": TEXT}, {"arguments": OBJECT}),
+    "BackgroundCall": record({"tool_name": TEXT}, {"arguments": OBJECT, "subject": maybe(TEXT)}),
     "RunResult": record(
         {"kind": one_of(("result", "asks", "parked", "none")), "result": ANY},
         description="result: what the tool returned. asks: the run waits for its caller, and result holds its run_id "
@@ -341,11 +344,58 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "CreatedKey": record({"key": ref("Key"), "secret": TEXT}),
     "RevokedKeys": record({"revoked": items(TEXT)}),
-    "SignInLink": record({"url": {"type": "string", "format": "uri"}, "expires_in_seconds": WHOLE}),
+    "Cadence": record(
+        {"kind": one_of(("interval", "crontab"))},
+        {
+            "every": {"type": "number", "minimum": 0.1},
+            "relative": TRUTH,
+            "expression": TEXT,
+            "minute": CRON,
+            "hour": CRON,
+            "day_of_month": CRON,
+            "month_of_year": CRON,
+            "day_of_week": CRON,
+        },
+        description="interval: every so many seconds; relative begins at a whole day, hour, minute or second. crontab: an "
+        "expression of five fields, or six with the seconds first, or the fields by name; in UTC.",
+    ),
+    "NewSchedule": record(
+        {"tool_name": TEXT},
+        {
+            "tool_kwargs": maybe(OBJECT),
+            "cadence": maybe(ref("Cadence")),
+            "schedule_name": maybe(TEXT),
+            "execution_key": maybe(TEXT),
+            "missed": one_of(("once", "skip", "all")),
+            "start_expr": maybe(TEXT),
+            "subject": maybe(TEXT),
+        },
+        description="Without a cadence it runs once, now. execution_key is the key that it runs under, the caller's own by "
+        "default.",
+    ),
+    "Schedule": record(
+        {
+            "name": TEXT,
+            "tool": TEXT,
+            "cadence": maybe(ref("Cadence")),
+            "enabled": TRUTH,
+            "next_run_at_ts": maybe({"type": "number"}),
+            "next_run_at_iso": maybe(MOMENT),
+            "last_run_id": maybe(ID),
+            "error": maybe(TEXT),
+        }
+    ),
+    "Schedules": record({"items": items(ref("Schedule")), "next_after": maybe(TEXT)}),
+    "ScheduleChange": record({"enabled": TRUTH}),
+    "ScheduleDeleted": record({"name": TEXT, "status": {"const": "deleted"}}),
+    "ServerTime": record(
+        {"server_datetime": MOMENT, "timestamp": {"type": "number"}, "timezone": {"const": "UTC"}}
+    ),
     "PublicRoute": record({"pattern": TEXT, "created_at": MOMENT, "created_by": TEXT}),
     "PublicRoutes": record({"items": items(ref("PublicRoute"))}),
     "NewPublicRoute": record({"pattern": TEXT}),
     "UnpinnedRoute": record({"pattern": TEXT, "status": {"const": "unpinned"}}),
+    "SignInLink": record({"url": {"type": "string", "format": "uri"}, "expires_in_seconds": WHOLE}),
     "Health": record({"status": {"const": "ok"}}),
     "Ready": record(
         {

@@ -20,6 +20,7 @@ from rejoinder.doors.parameters import Words, maybe_uuid, run_id
 from rejoinder.doors.run_tool import KEYS, RUN_ID_HEADER, tool_and_arguments, traceparent
 from rejoinder.doors.schemas import body, gives
 from rejoinder.node import Node
+from rejoinder.schedules.order import subject_of
 from rejoinder.store import signals as s
 from rejoinder.store.runs import Run
 
@@ -91,17 +92,22 @@ def router(node: Node) -> APIRouter:
         openapi_extra=needs(
             "write",
             refuses=(400, 404, 408, 413),
-            **body("ToolCall"),
+            **body("BackgroundCall"),
             **gives("RunStarted", 202, X_Rejoinder_Run_Id="The run.", Location="Where the run is shown."),
         ),
         summary="Start a tool in the background",
     )
     async def start(request: Request) -> Response:
-        """Records the run for a worker and answers at once with its ``run_id``."""
-        body = await read_object(request.scope, request.receive, LARGE, keys=KEYS)
+        """Records the run for a worker and answers at once with its ``run_id``. ``subject`` is what it is about, in
+        the caller's words: the list can be filtered by it."""
+        body = await read_object(request.scope, request.receive, LARGE, keys=KEYS | {"subject"})
         name, arguments = tool_and_arguments(body)
         identifier = await node.run_service.start_background(
-            name, arguments, by=identity_of(request), traceparent=traceparent(request)
+            name,
+            arguments,
+            by=identity_of(request),
+            traceparent=traceparent(request),
+            subject=subject_of(body.get("subject")),
         )
         headers = {
             RUN_ID_HEADER.decode(): str(identifier),
@@ -115,11 +121,12 @@ def router(node: Node) -> APIRouter:
         tool_name: Words = None,
         status: Annotated[Status | None, Query()] = None,
         held: Annotated[bool | None, Query()] = None,
+        subject: Words = None,
         limit: Annotated[int | None, Query(ge=1, le=500)] = None,
     ) -> Response:
         """Newest first, without their arguments, results and errors. ``held`` ones wait for an operator."""
         found = await node.run_service.newest(
-            by=identity_of(request), tool=tool_name, state=status, held=held, limit=limit
+            by=identity_of(request), tool=tool_name, state=status, held=held, subject=subject, limit=limit
         )
         return reply({"items": [run.as_json(bodies=False) for run in found]})
 

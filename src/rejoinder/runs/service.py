@@ -96,6 +96,12 @@ class RunService:
         await self._doorkeeper.admit(tool, door=door, by=by)
         return tool
 
+    async def schedulable(self, tool_name: str, *, by: Identity, door: str) -> Tool:
+        """The tool, where a worker may run it later as ``by``. Raises as ``admitted`` does, and SuspensionError."""
+        tool = await self.admitted(tool_name, by=by, door=door)
+        refuse_undurable(tool, self._conductor)
+        return tool
+
     async def call(
         self,
         tool_name: str,
@@ -218,8 +224,10 @@ class RunService:
         *,
         by: Identity,
         traceparent: str | None = None,
+        subject: str | None = None,
     ) -> UUID:
-        """Record a run for a worker and return its id. Raises as ``call`` does for its arguments, and RunCapacityError."""
+        """Record a run for a worker and return its id. ``subject`` is what it is about. Raises as ``call`` does for its
+        arguments, and RunCapacityError."""
         tool = await self.admitted(tool_name, by=by, door=BACKGROUND_DOOR)
         tool.check_arguments(arguments)
         refuse_undurable(tool, self._conductor)
@@ -241,6 +249,7 @@ class RunService:
                 idempotent=may_begin_again(tool, self._conductor),
                 trace=stored_context(),
                 checkpointed=tool.checkpointed and goes_on(tool, self._conductor),
+                subject=subject,
             )
         self._signals.tell(s.STARTS, s.EVENTS)
         return run_id
@@ -278,6 +287,7 @@ class RunService:
         tool: str | None = None,
         state: str | None = None,
         held: bool | None = None,
+        subject: str | None = None,
         limit: int | None = None,
     ) -> list[Run]:
         cap = self._settings.tai_tool_runs_recent_runs_limit
@@ -286,6 +296,7 @@ class RunService:
             identity=by.name if by.restricted else None,
             state=state,
             held=held,
+            subject=subject,
             limit=min(limit or cap, 500),
         )
 

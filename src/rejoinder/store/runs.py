@@ -46,6 +46,7 @@ class Run:
     finished_at: datetime | None
     parent_run_id: UUID | None
     preset_version: UUID | None = None
+    subject: str | None = None
 
     def as_json(self, *, bodies: bool = True) -> dict[str, Any]:
         """What ``GET /api/tool-runs/{id}`` answers; ``bodies=False`` leaves arguments, result and error out."""
@@ -57,6 +58,7 @@ class Run:
             "identity": self.identity,
             "created_at": self.created_at.isoformat(),
             "finished_at": self.finished_at.isoformat() if self.finished_at else None,
+            "subject": self.subject,
         }
         if bodies:
             item["arguments"] = self.arguments
@@ -89,9 +91,12 @@ class Runs:
         identity: str | None = None,
         state: str | None = None,
         held: bool | None = None,
+        subject: str | None = None,
         limit: int = 50,
     ) -> list[Run]:
-        return [Run(*row) for row in await self._db.rows(_NEWEST, tool, identity, state, held, limit)]
+        return [
+            Run(*row) for row in await self._db.rows(_NEWEST, tool, identity, state, held, subject, limit)
+        ]
 
     async def start(
         self,
@@ -105,10 +110,21 @@ class Runs:
         idempotent: bool,
         trace: str | None,
         checkpointed: bool = False,
+        subject: str | None = None,
     ) -> datetime:
         """Record a background run and its job, together. ``checkpointed``: its questions outlive its workers."""
         at: datetime = await self._db.value(
-            _sql.start, identifier, tool, arguments, door, identity, key_id, idempotent, trace, checkpointed
+            _sql.start,
+            identifier,
+            tool,
+            arguments,
+            door,
+            identity,
+            key_id,
+            idempotent,
+            trace,
+            checkpointed,
+            subject,
         )
         return at
 

@@ -56,16 +56,17 @@ CREATE TABLE rejoinder.schedule (
 CREATE INDEX schedule_due ON rejoinder.schedule (next_run_at, id) WHERE next_run_at IS NOT NULL;
 
 -- One slot of a schedule: its primary key is what makes it once, for ever. No run: error says why, or, where that is
--- empty too, the schedule's expression wanted none.
+-- empty too, the schedule's expression wanted none. There is no foreign key: looking one up costs as much as the row, and
+-- the slots of a schedule that was deleted go when they are old.
 CREATE TABLE rejoinder.schedule_slot (
-    schedule_id  uuid NOT NULL REFERENCES rejoinder.schedule (id) ON DELETE CASCADE,
+    schedule_id  uuid NOT NULL,
     slot_at      timestamptz NOT NULL,
     run_id       uuid,
     error        text,
     taken_at     timestamptz NOT NULL,
     PRIMARY KEY (schedule_id, slot_at)
 );
-CREATE INDEX schedule_slot_taken ON rejoinder.schedule_slot (taken_at);
+CREATE INDEX schedule_slot_taken ON rejoinder.schedule_slot USING brin (taken_at);
 
 -- Take the turns of schedules that are due: their slots, the runs of those with the jobs, and when each is due next, all
 -- together. A schedule that another process has taken, or that was changed since it was read, is left alone: it is known
@@ -90,31 +91,33 @@ BEGIN
         SELECT g.*, s.name, s.tool, s.tool_kwargs, s.identity, s.key_id, s.subject
           FROM given g JOIN rejoinder.schedule s ON s.id = g.id AND s.next_run_at = g.due_at
          ORDER BY s.id FOR NO KEY UPDATE OF s SKIP LOCKED
+    ), fresh AS MATERIALIZED (
+        -- A slot that was taken already, before a clock or a row was set back, stays as it is and starts nothing.
+        SELECT m.* FROM mine m WHERE m.slot_at IS NOT NULL AND NOT EXISTS (
+            SELECT FROM rejoinder.schedule_slot t WHERE t.schedule_id = m.id AND t.slot_at = m.slot_at)
     ), moved AS (
         UPDATE rejoinder.schedule s
            SET next_run_at = m.next_at, error = m.error, last_slot_at = COALESCE(m.slot_at, s.last_slot_at),
                last_run_id = COALESCE(m.run_id, s.last_run_id)
           FROM mine m WHERE s.id = m.id
     ), slots AS (
-        -- A slot that was taken already, before a clock was set back, stays as it is and starts nothing.
         INSERT INTO rejoinder.schedule_slot (schedule_id, slot_at, run_id, error, taken_at)
-        SELECT m.id, m.slot_at, m.run_id, m.error, v_now FROM mine m WHERE m.slot_at IS NOT NULL
-        ON CONFLICT DO NOTHING RETURNING schedule_id
+        SELECT f.id, f.slot_at, f.run_id, f.error, v_now FROM fresh f
     ), begun AS (
         INSERT INTO rejoinder.run (id, tool, arguments, door, state, identity, key_id, idempotent, checkpointed, subject)
-        SELECT m.run_id, m.tool, COALESCE(m.arguments, m.tool_kwargs), 'schedules', 'running', m.identity, m.key_id,
-               m.idempotent, m.checkpointed, m.subject
-          FROM mine m JOIN slots t ON t.schedule_id = m.id WHERE m.run_id IS NOT NULL
+        SELECT f.run_id, f.tool, COALESCE(f.arguments, f.tool_kwargs), 'schedules', 'running', f.identity, f.key_id,
+               f.idempotent, f.checkpointed, f.subject
+          FROM fresh f WHERE f.run_id IS NOT NULL
         RETURNING id
     ), told AS (
         INSERT INTO rejoinder.event (kind, run_id, actor, via, reason, detail)
-        SELECT 'run.started', m.run_id, m.identity, 'schedules', NULL,
-               jsonb_build_object('tool', m.tool, 'schedule', m.name, 'slot_at', m.slot_at)
-          FROM mine m JOIN slots t ON t.schedule_id = m.id WHERE m.run_id IS NOT NULL
+        SELECT 'run.started', f.run_id, f.identity, 'schedules', NULL,
+               jsonb_build_object('tool', f.tool, 'schedule', f.name, 'slot_at', f.slot_at)
+          FROM fresh f WHERE f.run_id IS NOT NULL
         UNION ALL
-        SELECT 'schedule.refused', NULL, m.identity, 'schedules', m.error,
-               jsonb_build_object('schedule', m.name, 'slot_at', m.slot_at)
-          FROM mine m JOIN slots t ON t.schedule_id = m.id WHERE m.run_id IS NULL AND m.error IS NOT NULL
+        SELECT 'schedule.refused', NULL, f.identity, 'schedules', f.error,
+               jsonb_build_object('schedule', f.name, 'slot_at', f.slot_at)
+          FROM fresh f WHERE f.run_id IS NULL AND f.error IS NOT NULL
         UNION ALL
         SELECT 'schedule.missed', NULL, m.identity, 'schedules', NULL, m.let_go || jsonb_build_object('schedule', m.name)
           FROM mine m WHERE m.let_go IS NOT NULL

@@ -1,6 +1,6 @@
 -- name: columns
 id, tool, arguments, door, state, phase, identity, key_id, owner_process, epoch, starts, idempotent, held, result,
-error, trace, created_at, entered_at, finished_at, parent_run_id, preset_version
+error, trace, created_at, entered_at, finished_at, parent_run_id, preset_version, subject
 
 -- name: by_id
 SELECT {columns} FROM rejoinder.run WHERE id = $1;
@@ -9,11 +9,11 @@ SELECT {columns} FROM rejoinder.run WHERE id = $1;
 -- Newest first; NULL leaves a filter out. Results and errors are not read.
 SELECT {brief} FROM rejoinder.run
  WHERE ($1::text IS NULL OR tool = $1) AND ($2::text IS NULL OR identity = $2) AND ($3::text IS NULL OR state = $3)
-   AND ($4::boolean IS NULL OR held = $4)
- ORDER BY created_at DESC, id LIMIT $5;
+   AND ($4::boolean IS NULL OR held = $4) AND ($5::text IS NULL OR subject = $5)
+ ORDER BY created_at DESC, id LIMIT $6;
 
 -- name: start
-SELECT rejoinder.start_run_v2($1, $2, $3, $4, $5, $6, $7, $8, $9);
+SELECT rejoinder.start_run_v3($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
 
 -- name: begin
 SELECT rejoinder.begin_run_v1($1, $2, $3, $4, $5, $6, $7, $8, $9);
