@@ -75,6 +75,7 @@ def chores(node: Node) -> list[Chore]:
         Chore("notifications", lambda: node.notifications.prune(audit), 1000),
         Chore("media", _media(node), 1),
         Chore("hits", node.hits.prune, 5000),
+        Chore("schedules", lambda: node.schedule_store.prune(audit), 1000),
     ]
     if node.worker is not None:
         found.append(Chore("checkpoints", _all(lambda: node.agents.sweep(node.asks)), 1))

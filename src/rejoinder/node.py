@@ -35,6 +35,8 @@ from rejoinder.presets.service import Presets
 from rejoinder.runs.internal import Doorkeeper
 from rejoinder.runs.manifest import Registry
 from rejoinder.runs.service import RunService
+from rejoinder.schedules.service import ScheduleService
+from rejoinder.schedules.ticker import Ticker
 from rejoinder.runs.visits import Visits
 from rejoinder.store import signals as s
 from rejoinder.store.database import Database
@@ -50,6 +52,7 @@ from rejoinder.store.notifications import Notifications
 from rejoinder.store.presets import PresetStore
 from rejoinder.store.processes import ThisProcess, bury_dead
 from rejoinder.store.questions import Questions
+from rejoinder.store.schedules import Schedules
 from rejoinder.store.runs import Runs
 from rejoinder.store.sealing import SealingKeys
 from rejoinder.store.signals import Signals
@@ -136,9 +139,25 @@ class Node:
         self.preset_book = PresetBook(store, registry, self.signals, settings, self.expressions)
         self.presets = Presets(store, self.preset_book, registry, self.signals, self.events)
         self.visits = Visits(self.run_service, self.asks, self.nested, self.signals, poll=poll)
-        self.hook_store = HookStore(self.database)
-        self.hook_records = HookRecords(self.hook_store, registry, self.access, self.expressions, self.events)
-        self.trigger_links = TriggerLinks(self.hook_store, self.access)
+        self.schedule_store = Schedules(self.database)
+        self.schedules = ScheduleService(
+            self.schedule_store,
+            self.access,
+            self.run_service,
+            self.runs,
+            self.expressions,
+            self.signals,
+            settings,
+        )
+        self.ticker = Ticker(
+            self.schedule_store,
+            registry,
+            self.access,
+            self.expressions,
+            self.signals,
+            settings,
+            self.agents,
+        )
         self.worker: Worker | None = None
         self.hook_runner: HookRunner | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -196,11 +215,14 @@ class Node:
             self.worker = started
             self._start_hooks()
         self.started = True
+            if self.settings.schedules_enable:
+                self.ticker.start()
 
     async def stop(self) -> None:
         """End cleanly: the worker first, then what this process still asks, then the connections."""
         self.started = False
         if self.hook_runner is not None:
+        await self.ticker.stop()
             await self.hook_runner.stop()
         if self.worker is not None:
             await self.worker.stop()

@@ -11,7 +11,17 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rejoinder.access.declared import keeps_own_gate
-from rejoinder.doors import access, callback, hooks, interactions, media, operations, presets, tool_runs
+from rejoinder.doors import (
+    access,
+    callback,
+    hooks,
+    interactions,
+    media,
+    operations,
+    presets,
+    schedules,
+    tool_runs,
+)
 from rejoinder.doors.admission import Door, grant_of, templates
 from rejoinder.doors.agents import RunAgent
 from rejoinder.doors.agents import router as agents_router
@@ -91,6 +101,7 @@ def create_app(node: Node, *, lifespan: Lifespan | None = None) -> FastAPI:
         *interactions.router(node).routes,
         *tool_runs.router(node).routes,
         *agents_router(node).routes,
+        *schedules.router(node).routes,
         *presets.router(node).routes,
         *operations.router(node).routes,
         *access.router(node).routes,

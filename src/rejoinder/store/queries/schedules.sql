@@ -73,8 +73,9 @@ WITH once AS (
     RETURNING id
 ), slots AS (
     DELETE FROM rejoinder.schedule_slot WHERE (schedule_id, slot_at) IN (
-        SELECT t.schedule_id, t.slot_at FROM rejoinder.schedule_slot t JOIN rejoinder.schedule s ON s.id = t.schedule_id
-         WHERE t.taken_at < rejoinder.clock() - $1::interval AND t.slot_at < s.last_slot_at LIMIT 1000)
+        SELECT t.schedule_id, t.slot_at FROM rejoinder.schedule_slot t LEFT JOIN rejoinder.schedule s ON s.id = t.schedule_id
+         WHERE t.taken_at < rejoinder.clock() - $1::interval AND (s.id IS NULL OR t.slot_at < s.last_slot_at)
+         LIMIT 1000)
     RETURNING schedule_id
 )
 SELECT greatest((SELECT count(*) FROM once), (SELECT count(*) FROM slots));

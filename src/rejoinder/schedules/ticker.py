@@ -1,0 +1,233 @@
+"""Taking the turns of schedules that are due. Every worker runs this, and the database gives each turn to one of them.
+
+A look reads a batch of what is due, plans what becomes of each (a pure step, see ``missed``), and writes all of it in one
+statement that takes only those that still wait for the slot that was read: whoever comes second, or wakes from a pause,
+takes nothing. What a slot starts is an ordinary run, whose id follows from the schedule and the slot.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Protocol
+from uuid import UUID, uuid5
+
+from rejoinder.contract import pause
+from rejoinder.contract.errors import BadInputError, NotReadyError
+from rejoinder.contract.identity import Identity
+from rejoinder.contract.settings import Settings
+from rejoinder.expressions import NOTHING, Expression, ExpressionError, ExpressionFailedError, Expressions
+from rejoinder.observe.logs import get_logger
+from rejoinder.observe.metrics import metrics
+from rejoinder.runs.agent import Conductor
+from rejoinder.runs.driver import goes_on, may_begin_again
+from rejoinder.runs.manifest import Registry
+from rejoinder.runs.tools import Tool
+from rejoinder.schedules.cadence import Cadence, cadence_of
+from rejoinder.schedules.missed import Turn, turn
+from rejoinder.store import signals as s
+from rejoinder.store.schedules import Schedule, Schedules, Taken
+from rejoinder.store.signals import Signals
+
+log = get_logger("schedules")
+
+#: Turns in one statement. Those whose input is made by an expression may each wait a second for it.
+BATCH, EVALUATED = 1000, 32
+#: Never sooner than this again where nothing could be taken: another process is at it.
+PAUSE = 0.05
+NO_KEY = "the key that it runs under was revoked, has expired, or may not run tools any more"
+
+
+class Keys(Protocol):
+    """Access, as schedules need it."""
+
+    async def identity_of_key(self, key_id: UUID) -> Identity | None:
+        """The identity of a stored key as it stands now, or None where it was revoked or has expired."""
+        ...
+
+
+class Ticker:
+    """``start`` looks for what is due until ``stop``. ``look`` looks now; for tests that move the clock."""
+
+    def __init__(
+        self,
+        schedules: Schedules,
+        registry: Registry,
+        keys: Keys,
+        expressions: Expressions,
+        signals: Signals,
+        settings: Settings,
+        conductor: Conductor | None = None,
+    ) -> None:
+        self._schedules = schedules
+        self._registry = registry
+        self._keys = keys
+        self._expressions = expressions
+        self._signals = signals
+        self._settings = settings
+        self._conductor = conductor
+        self._wake: list[asyncio.Event] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        signals.hear(s.SCHEDULES, lambda _id: self.look())
+
+    def start(self) -> None:
+        # Two rounds, so that expressions keep nobody waiting who has none.
+        for evaluated in (False, True):
+            wake = asyncio.Event()
+            self._wake.append(wake)
+            self._tasks.append(asyncio.create_task(self._run(evaluated, wake), name="schedules"))
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks, self._wake = [], []
+
+    def look(self) -> None:
+        for wake in self._wake:
+            wake.set()
+
+    async def take_batch(self, *, evaluated: bool = False, skip: int = 0) -> tuple[int, int]:
+        """One look: ``(how many were due, how many of them were taken here)``. ``evaluated``: those with an expression."""
+        size = EVALUATED if evaluated else BATCH
+        now = await self._schedules.now()
+        due = await self._schedules.due(now, self._tools(), evaluated=evaluated, skip=skip, limit=size)
+        if not due:
+            return 0, 0
+        turns = await self._planned(due, now)
+        await pause.here("schedule.planned")
+        taken, started = await self._schedules.take(turns)
+        await pause.here("schedule.taken")
+        metrics.slots.inc(taken)
+        if taken:
+            self._signals.tell(s.EVENTS, *([s.STARTS] if started else []))
+        return len(due), taken
+
+    async def _planned(self, due: Sequence[Schedule], now: datetime) -> list[Taken]:
+        allowed = await self._allowed(due)
+        planned = [self._turn(one, now) for one in due]
+        inputs: list[Any] = [None] * len(due)
+        if due[0].start_expr is not None:
+            inputs = await asyncio.gather(
+                *(self._input(one, turn, now) for one, turn in zip(due, planned, strict=True))
+            )
+        return [
+            self._taken(one, turn, allowed[one.key_id, one.identity], given)
+            for one, turn, given in zip(due, planned, inputs, strict=True)
+        ]
+
+    def _turn(self, schedule: Schedule, now: datetime) -> Turn:
+        assert schedule.next_run_at is not None
+        return turn(_cadence(schedule), schedule.anchor_at, schedule.next_run_at, now, schedule.missed)
+
+    def _taken(self, schedule: Schedule, planned: Turn, allowed: bool, given: Any) -> Taken:
+        due_at = schedule.next_run_at
+        assert due_at is not None
+        let_go = None
+        if planned.let_go is not None:
+            first, last = planned.let_go
+            let_go = {"first": first.isoformat(), "last": last.isoformat()}
+        if planned.slot is None:
+            return Taken(schedule.id, due_at, None, planned.next_at, error=schedule.error, let_go=let_go)
+        error = NO_KEY if not allowed else given if isinstance(given, str) else None
+        if error is not None or given is NOTHING:
+            return Taken(schedule.id, due_at, planned.slot, planned.next_at, error=error, let_go=let_go)
+        tool = self._registry.get(schedule.tool)
+        return Taken(
+            schedule.id,
+            due_at,
+            planned.slot,
+            planned.next_at,
+            run_id=run_id_of(schedule.id, planned.slot),
+            arguments=given,
+            idempotent=may_begin_again(tool, self._conductor),
+            checkpointed=tool.checkpointed and goes_on(tool, self._conductor),
+            let_go=let_go,
+        )
+
+    async def _input(self, schedule: Schedule, planned: Turn, now: datetime) -> Any:
+        """The tool's input by the schedule's expression: an object, NOTHING, or the text of what is wrong."""
+        if planned.slot is None:
+            return NOTHING
+        assert schedule.start_expr is not None
+        value = {
+            "now": now.astimezone(UTC).isoformat(),
+            "slot_at": planned.slot.astimezone(UTC).isoformat(),
+            "schedule": schedule.name,
+        }
+        try:
+            expression = Expression.read(schedule.start_expr, field="start_expr")
+            given = await self._expressions.run(expression, value)
+            if given is None or given is NOTHING:
+                return NOTHING
+            if not isinstance(given, dict):
+                return "start_expr gave no object"
+            arguments = given | schedule.tool_kwargs
+            self._tool(schedule).check_arguments(arguments)
+        except (ExpressionError, ExpressionFailedError) as error:
+            return f"start_expr: {error.message}"
+        except BadInputError as error:
+            return f"start_expr gave what {schedule.tool} does not take: {error.message}"
+        return arguments
+
+    def _tool(self, schedule: Schedule) -> Tool:
+        return self._registry.get(schedule.tool)
+
+    async def _allowed(self, due: Sequence[Schedule]) -> dict[tuple[UUID | None, str], bool]:
+        """Whether each key may still run tools, as the identity that it was bound for."""
+        pairs = list({(one.key_id, one.identity) for one in due})
+        found = await asyncio.gather(*(self._may_run(key_id, name) for key_id, name in pairs))
+        return dict(zip(pairs, found, strict=True))
+
+    async def _may_run(self, key_id: UUID | None, name: str) -> bool:
+        if key_id is None:
+            # Made while access control was off: nobody vouches for it where it is on.
+            return not self._settings.access_control_enable
+        identity = await self._keys.identity_of_key(key_id)
+        return identity is not None and identity.name == name and identity.may("write")
+
+    def _tools(self) -> list[str]:
+        return [one.tool.name for one in self._registry]
+
+    async def _run(self, evaluated: bool, wake: asyncio.Event) -> None:
+        skip = 0
+        while True:
+            # Cleared before looking: what is made while we look is looked at again.
+            wake.clear()
+            due = taken = 0
+            seconds: float | None = None
+            try:
+                due, taken = await self.take_batch(evaluated=evaluated, skip=skip)
+                if not due:
+                    seconds = await self._schedules.seconds_to_next(self._tools(), evaluated=evaluated)
+            except NotReadyError:
+                pass
+            except Exception:
+                log.exception("schedules could not be looked at")
+            # Where others take the same ones, begin at another place.
+            size = EVALUATED if evaluated else BATCH
+            skip = size * random.randrange(1, 4) if due == size and taken < due // 2 else 0  # noqa: S311
+            if taken:
+                continue
+            sleep = self._settings.rejoinder_poll_seconds
+            if due:
+                sleep = PAUSE
+            elif seconds is not None:
+                sleep = min(sleep, max(seconds, PAUSE))
+            try:
+                async with asyncio.timeout(sleep):
+                    await wake.wait()
+            except TimeoutError:
+                pass
+
+
+def run_id_of(schedule_id: UUID, slot_at: datetime) -> UUID:
+    """The run that a slot starts: the same one whoever starts it."""
+    return uuid5(schedule_id, slot_at.astimezone(UTC).isoformat())
+
+
+def _cadence(schedule: Schedule) -> Cadence:
+    # It was looked at when the schedule was made.
+    return cadence_of(schedule.cadence)
