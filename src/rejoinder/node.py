@@ -139,6 +139,9 @@ class Node:
         self.preset_book = PresetBook(store, registry, self.signals, settings, self.expressions)
         self.presets = Presets(store, self.preset_book, registry, self.signals, self.events)
         self.visits = Visits(self.run_service, self.asks, self.nested, self.signals, poll=poll)
+        self.hook_store = HookStore(self.database)
+        self.hook_records = HookRecords(self.hook_store, registry, self.access, self.expressions, self.events)
+        self.trigger_links = TriggerLinks(self.hook_store, self.access)
         self.schedule_store = Schedules(self.database)
         self.schedules = ScheduleService(
             self.schedule_store,
