@@ -20,7 +20,6 @@ from rejoinder.contract import pause
 from rejoinder.contract.errors import ConfigurationError, NotReadyError
 from rejoinder.contract.settings import Settings
 from rejoinder.expressions import Expressions
-from rejoinder.expressions import Expressions
 from rejoinder.hooks.ingress import Ingress
 from rejoinder.hooks.kept import KeptRuns
 from rejoinder.hooks.links import TriggerLinks
@@ -35,9 +34,9 @@ from rejoinder.presets.service import Presets
 from rejoinder.runs.internal import Doorkeeper
 from rejoinder.runs.manifest import Registry
 from rejoinder.runs.service import RunService
+from rejoinder.runs.visits import Visits
 from rejoinder.schedules.service import ScheduleService
 from rejoinder.schedules.ticker import Ticker
-from rejoinder.runs.visits import Visits
 from rejoinder.store import signals as s
 from rejoinder.store.database import Database
 from rejoinder.store.deliveries import Deliveries
@@ -52,8 +51,8 @@ from rejoinder.store.notifications import Notifications
 from rejoinder.store.presets import PresetStore
 from rejoinder.store.processes import ThisProcess, bury_dead
 from rejoinder.store.questions import Questions
-from rejoinder.store.schedules import Schedules
 from rejoinder.store.runs import Runs
+from rejoinder.store.schedules import Schedules
 from rejoinder.store.sealing import SealingKeys
 from rejoinder.store.signals import Signals
 from rejoinder.store.tickets import Tickets
@@ -117,12 +116,11 @@ class Node:
         self.deadlines = Deadlines(self.questions, self.signals, poll=poll)
         self.tail = Tail(self.events, self.questions, self.signals, poll=min(1.0, poll))
         self.access = Access(self.database, self.events, self.signals, settings)
+        self.public_routes = PublicRoutes(self.database, self.events, self.signals, settings)
         self.expressions = Expressions()
         self.agents = Agents(self.database, self.questions, settings)
         self.agents.late.find = registry.get
-        self.public_routes = PublicRoutes(self.database, self.events, self.signals, settings)
         self.nested = Nested(self.database)
-        self.expressions = Expressions()
         self.doorkeeper = Doorkeeper(self.events, self.kept.vouches)
         self.run_service = RunService(
             self.runs,
@@ -135,13 +133,13 @@ class Node:
             self.nested,
             self.doorkeeper,
         )
+        self.hook_store = HookStore(self.database)
+        self.hook_records = HookRecords(self.hook_store, registry, self.access, self.expressions, self.events)
+        self.trigger_links = TriggerLinks(self.hook_store, self.access)
         store = PresetStore(self.database)
         self.preset_book = PresetBook(store, registry, self.signals, settings, self.expressions)
         self.presets = Presets(store, self.preset_book, registry, self.signals, self.events)
         self.visits = Visits(self.run_service, self.asks, self.nested, self.signals, poll=poll)
-        self.hook_store = HookStore(self.database)
-        self.hook_records = HookRecords(self.hook_store, registry, self.access, self.expressions, self.events)
-        self.trigger_links = TriggerLinks(self.hook_store, self.access)
         self.schedule_store = Schedules(self.database)
         self.schedules = ScheduleService(
             self.schedule_store,
@@ -217,15 +215,15 @@ class Node:
             started.start()
             self.worker = started
             self._start_hooks()
-        self.started = True
             if self.settings.schedules_enable:
                 self.ticker.start()
+        self.started = True
 
     async def stop(self) -> None:
         """End cleanly: the worker first, then what this process still asks, then the connections."""
         self.started = False
-        if self.hook_runner is not None:
         await self.ticker.stop()
+        if self.hook_runner is not None:
             await self.hook_runner.stop()
         if self.worker is not None:
             await self.worker.stop()
@@ -235,7 +233,6 @@ class Node:
         await self.run_service.stop()
         await self.preset_book.stop()
         await self.agents.stop()
-        await self.expressions.stop()
         await self.asks.drain()
         try:
             withdrawn = await self.process.leave("stopped")
