@@ -9,7 +9,7 @@ from rejoinder.contract.settings import Settings
 from tests.docs.pages import ROOT
 
 #: Read outside Settings: by the command line and the launcher, or by the tests.
-_ELSEWHERE = re.compile(r'"((?:REJOINDER|OPENCLAW|OPENWEBUI)_[A-Z_]*[A-Z]|FORWARDED_ALLOW_IPS)"')
+_ELSEWHERE = re.compile(r'"((?:REJOINDER|OPENCLAW|OPENWEBUI|TAI_BRIDGE)_[A-Z_]*[A-Z]|FORWARDED_ALLOW_IPS)"')
 
 
 def settings_variables() -> dict[str, object]:

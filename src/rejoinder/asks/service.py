@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -22,6 +22,7 @@ from rejoinder.asks.judging import (
     withdrawn_text,
 )
 from rejoinder.asks.seal import Opener, seal
+from rejoinder.asks.tickets import digest_of as ticket_digest
 from rejoinder.asks.waiters import Waiters
 from rejoinder.contract import pause
 from rejoinder.contract.answers import AskAnswer, CallerAsk, SecretValue, SuspendedInteraction
@@ -96,6 +97,11 @@ class Asks:
         self._background: set[asyncio.Task[None]] = set()
 
     # Asking
+
+    async def answered_tickets(self, tickets: Iterable[str]) -> set[str]:
+        """Of these tickets those whose question has been answered: no answer that comes with one can count any more."""
+        by_digest = {ticket_digest(ticket): ticket for ticket in tickets}
+        return {by_digest[one] for one in await self._questions.answered_by_tickets(list(by_digest))}
 
     async def ask(self, asker: Asker, request: AskRequest) -> AskAnswer[Any] | SuspendedInteraction:
         """Block for the answer, or park. Raises InteractionTimeoutError, InteractionCancelledError,

@@ -210,6 +210,10 @@ class Questions:
             to_question(row), row["seal_key"], row["answer_digest"], row["late"], bool(row["gone"])
         )
 
+    async def answered_by_tickets(self, digests: list[bytes]) -> set[bytes]:
+        """Of these tickets those whose question has its answer."""
+        return {row["digest"] for row in await self._db.rows(_sql.answered_by_tickets, digests)}
+
     async def by_ids(self, identifiers: list[UUID]) -> dict[UUID, Question]:
         rows = await self._db.rows(_BY_IDS, identifiers)
         return {row["id"]: to_question(row) for row in rows}

@@ -40,6 +40,11 @@ SELECT {columns}, seal_key, answer_digest, timeout_at <= rejoinder.clock() AS la
        closed_at < rejoinder.clock() - $2::interval AS gone
   FROM rejoinder.question WHERE id = (SELECT t.question_id FROM rejoinder.ticket t WHERE t.digest = $1);
 
+-- name: answered_by_tickets
+-- Of these tickets those whose question has its answer, by whichever ticket that came.
+SELECT t.digest FROM rejoinder.ticket t JOIN rejoinder.question q ON q.id = t.question_id
+ WHERE t.digest = ANY ($1) AND q.state = 'answered';
+
 -- name: outcomes
 -- What woken callers read, all of one burst together.
 SELECT id, state, answer, sealed_answer, closed_at, timeout_at, reason, closed_via, reply
