@@ -34,11 +34,9 @@ RUN = "r"
 KEYS = "k"
 #: A hook run is due.
 HOOKS = "h"
-#: A hook run is due.
+PUBLIC = "p"
 SCHEDULES = "c"
 PRESETS = "t"
-HOOKS = "h"
-PUBLIC = "p"
 #: Jobs were enqueued: resumptions, or first phases of runs.
 RESUMES = "j:resume"
 STARTS = "j:run"
