@@ -37,7 +37,7 @@ EVERYWHERE = frozenset(("--json", "--server", "--api-key-stdin", "--timeout"))
 #: What raises errors of its own that no door answers with: the command line prints them.
 _NO_DOOR = ("rejoinder.cli", "rejoinder.launch", "rejoinder.openclaw", "rejoinder.turns")
 #: The order of the page.
-_TAGS = ("runs", "tools", "agents", "interactions", "hooks", "access", "operations")
+_TAGS = ("runs", "tools", "presets", "agents", "interactions", "hooks", "schedules", "access", "operations")
 
 
 def commands() -> Iterator[tuple[str, App]]:
