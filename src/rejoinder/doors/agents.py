@@ -50,11 +50,21 @@ KEYS = frozenset(("message", "follow"))
 
 
 class RunAgent(PlainDoor):
+    """``authored``: a door to the agents that are built from what is written down of them, and to no other."""
+
     grant = "write"
+
+    def __init__(self, node: Node, *, authored: bool = False) -> None:
+        super().__init__(node)
+        self._authored = authored
 
     async def serve(self, connection: HTTPConnection, caller: Caller, receive: Receive, send: Send) -> None:
         scope = connection.scope
         agent = agent_of(self.node.registry, scope["path_params"]["name"])
+        if self._authored and not is_authored(agent):
+            raise AgentNotFoundError(
+                "This agent is a graph of its own code, and not built from a specification."
+            )
         body = await read_object(scope, receive, LARGE, keys=KEYS)
         follow = body.pop("follow", False)
         if not isinstance(follow, bool):
@@ -201,12 +211,18 @@ def router(node: Node) -> APIRouter:
     )
     async def runnable() -> Response:
         """As far as that is known before a model is asked: the packages are there, and the variables that the
-        manifest names are set. ``lacking`` is the sentence that says what is not."""
+        manifest names are set. ``lacking`` is the sentence that says what is not. ``authored``: it is built from its
+        specification in the manifest, and not a graph of its own code."""
         found = [(one, why_not_run(one)) for one in agents_of(node.registry)]
         return reply(
             {
                 "items": [
-                    {"name": one.name, "runnable": lacking is None, "lacking": lacking}
+                    {
+                        "name": one.name,
+                        "runnable": lacking is None,
+                        "lacking": lacking,
+                        "authored": is_authored(one),
+                    }
                     for one, lacking in found
                 ]
             }
@@ -217,6 +233,10 @@ def router(node: Node) -> APIRouter:
 
 def agents_of(registry: Registry) -> list[Agent]:
     return [one.tool for one in registry if isinstance(one.tool, Agent)]
+
+
+def is_authored(agent: Agent) -> bool:
+    return agent.graph is None
 
 
 def agent_of(registry: Registry, name: str) -> Agent:

@@ -88,6 +88,7 @@ def create_app(node: Node, *, lifespan: Lifespan | None = None) -> FastAPI:
             Route(f"/api/agents/{{name}}/{word}", RunAgent(node), methods=["POST"])
             for word in ("run", "runs")
         ),
+        Route("/api/agents/authored/{name}/runs", RunAgent(node, authored=True), methods=["POST"]),
     ]
     # The first that matches is taken: /api/interactions/stream comes before /api/interactions/{interaction_id}.
     app.router.routes[:] = [

@@ -54,6 +54,12 @@ _RUN_AGENT: dict[str, Any] = {
 _PLAIN: dict[tuple[str, str], dict[str, Any]] = {
     ("/api/agents/{name}/run", "post"): {**_RUN_AGENT, "operationId": "run_agent"},
     ("/api/agents/{name}/runs", "post"): {**_RUN_AGENT, "operationId": "start_agent_run"},
+    ("/api/agents/authored/{name}/runs", "post"): {
+        **_RUN_AGENT,
+        "operationId": "start_authored_agent_run",
+        "summary": "Run an agent that is built from its specification",
+        "description": "As running any agent. 404 for an agent that is a graph of its own code.",
+    },
     ("/api/run-tool", "post"): {
         "tags": ["runs"],
         "operationId": "run_tool",

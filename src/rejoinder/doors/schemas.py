@@ -257,7 +257,7 @@ SCHEMAS: dict[str, Schema] = {
         }
     ),
     "RunnableAgents": record(
-        {"items": items(record({"name": TEXT, "runnable": TRUTH, "lacking": maybe(TEXT)}))}
+        {"items": items(record({"name": TEXT, "runnable": TRUTH, "lacking": maybe(TEXT), "authored": TRUTH}))}
     ),
     "AgentCall": record({"message": TEXT}, {"follow": TRUTH}),
     "RunStarted": record({"run_id": ID}),

@@ -105,6 +105,23 @@ async def test_who_follows_sees_it_go_on_elsewhere(database_url: str, model: Mod
         assert (last[0], last[1]["result"]) == ("final", "Both told.")
 
 
+async def test_the_authored_ones_have_a_door_of_their_own(database_url: str, model: Model) -> None:
+    """What is a graph of its own code is none of them; what is no agent is found at neither."""
+    coded = Agent("coded", graph=lambda: None)
+    async with served(database_url, agent(double), coded, double) as e:
+        listed = (await e.owner.get("/api/agents/spec-runnable")).json()["data"]["items"]
+        assert {one["name"]: one["authored"] for one in listed} == {"helper": True, "coded": False}
+        path = "/api/agents/authored/helper/runs"
+        async with e.owner.stream("POST", path, json={"message": prompt(say("Done."))}) as response:
+            assert response.status_code == 200
+            assert [frame async for frame in frames(response)][-1][1]["result"] == "Done."
+        for name in ("coded", "double", "nobody"):
+            refused = await e.owner.post(f"/api/agents/authored/{name}/runs", json={"message": "go"})
+            assert (refused.status_code, refused.json()["code"]) == (404, "agent-not-found")
+        wrong = await e.owner.post(path, json={"message": 1})
+        assert (wrong.status_code, wrong.json()["field"]) == (400, "message")
+
+
 async def test_what_it_asks_its_caller_is_told_and_resumed(database_url: str, model: Model) -> None:
     @tool
     async def look_up(what: str) -> Any:
@@ -179,11 +196,12 @@ async def test_they_are_listed(database_url: str, model: Model, monkeypatch: pyt
         assert [(s["name"], s["tools"]) for s in listed["chief"]["subagents"]] == [("clerk", ["ask"])]
         found = (await e.owner.get("/api/agents/spec-runnable")).json()["data"]["items"]
         assert found == [
-            {"name": "chief", "runnable": True, "lacking": None},
+            {"name": "chief", "runnable": True, "lacking": None, "authored": True},
             {
                 "name": "lacking",
                 "runnable": False,
                 "lacking": "the environment variable NO_SUCH_KEY is not set",
+                "authored": True,
             },
         ]
         refused = await e.owner.post("/api/agents/lacking/run", json={"message": "go"})
