@@ -39,6 +39,7 @@ REMOTE = (
     ("hooks", "hooks:app", "Run tools on events of outside systems, and say how those prove themselves."),
     ("presets", "presets:app", "Make, change and look at tools with some of their arguments fixed."),
     ("agents", "agents:app", "List agents, and run one while it tells what it does."),
+    ("schedules", "schedules:app", "Run tools at set times."),
     ("keys", "keys:app", "List, create and revoke API keys."),
     ("scopes", "scopes:app", "Open and close the doors that outside systems call."),
     ("sign-in", "audit:sign_in", "Print a link that signs a browser in to the inbox."),
