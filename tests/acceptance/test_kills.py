@@ -186,10 +186,12 @@ OF_AGENTS = {point for point in (*BEFORE, *AFTER) if point.startswith(("step.", 
 OF_CHAINS = {"nested.parked", "chain.settled"}
 #: Points of a preset's change; tests/acceptance/test_presets.py.
 OF_PRESETS = {"preset.seen", "preset.written"}
+#: Points of taking a schedule's turns; tests/acceptance/test_schedules.py.
+OF_SCHEDULES = {"schedule.planned", "schedule.taken"}
 
 
 def test_every_point_has_its_kill() -> None:
-    assert set(FLOWS) | OF_AGENTS | OF_CHAINS | OF_PRESETS == POINTS
+    assert set(FLOWS) | OF_SCHEDULES | OF_AGENTS | OF_CHAINS | OF_PRESETS == POINTS
 
 
 @pytest.mark.parametrize(

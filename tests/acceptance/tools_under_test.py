@@ -61,3 +61,8 @@ async def blocked(timeout: float = 600) -> Any:
     answer = await ask("Now?", answer_format="confirm", timeout=timeout)
     await effect("answered")
     return answer.answer
+
+
+@tool(idempotent=True)
+async def ticked() -> None:
+    await effect("tick")
