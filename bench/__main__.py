@@ -20,8 +20,19 @@ from bench.machine import Bed, scratch
 
 OUT = Path(__file__).with_name("out")
 #: In this order; those named twice are measured once more where a commit waits 5 ms.
-ROWS = ("answering", "parking", "agents", "footprint", "million", "deadlines", "faults", "starting", "forms")
-SLOW = ("answering", "parking")
+ROWS = (
+    "answering",
+    "callbacks",
+    "parking",
+    "agents",
+    "footprint",
+    "million",
+    "deadlines",
+    "faults",
+    "starting",
+    "forms",
+)
+SLOW = ("answering", "callbacks", "parking")
 
 
 async def run(rows: list[str], quick: bool, alone: bool) -> bool:

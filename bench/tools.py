@@ -1,4 +1,5 @@
-"""The tools that the benchmarks run: one that blocks on a form, one that parks on it."""
+"""The tools that the benchmarks run: one that blocks on a form, one that parks on it, one that an outside system
+answers."""
 
 from __future__ import annotations
 
@@ -27,6 +28,28 @@ async def review(refund: str, timeout: float = 600) -> Any:
     """Ask for a decision on a refund and wait for it."""
     asked = await ask(
         f"Refund {refund}?", answer_format="form", schema=SCHEMA, group_id=refund, timeout=timeout
+    )
+    return asked.answer
+
+
+#: The environment variable with the secret that callbacks are signed with.
+SIGNATURE_SECRET = "BENCH_SIGNATURE_SECRET"
+
+
+@tool
+async def sign(refund: str) -> Any:
+    """Wait for the word of an outside system that signs what it sends."""
+    asked = await ask(
+        f"Refund {refund}?",
+        answer_format="external",
+        link="https://sign.example/?back={callback_url}",
+        schema={
+            "type": "object",
+            "properties": {"decision": {"const": "confirmed"}},
+            "required": ["decision"],
+        },
+        verifier={"verifier": "standard_webhooks", "config": {"secret_env": SIGNATURE_SECRET}},
+        group_id=refund,
     )
     return asked.answer
 
