@@ -154,7 +154,9 @@ class GatewayClient:
             raise (self.refused or NotConnected()) from None
 
     def retry(self) -> None:
-        """Try to connect now instead of after the pause: somebody approved the device, or mended the address."""
+        """Try to connect now instead of after the pause: somebody may have approved the device, or mended the address.
+        `ready` waits for what comes of it."""
+        self.refused = None
         self._hurry.set()
 
     def claim(self, run_id: str) -> RunStream:

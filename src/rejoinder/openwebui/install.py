@@ -210,16 +210,31 @@ def install(server: OpenWebUI, backups: Path, valves: Mapping[str, Any], *, appr
 def _smoke(server: OpenWebUI, *, approve: bool) -> str:
     said = server.says(MODEL)
     asked = _APPROVE.search(said)
-    if asked and approve and (program := shutil.which("openclaw")):
-        # The id was matched to be one word, and no shell sees it.
-        done = subprocess.run(  # noqa: S603
-            [program, "devices", "approve", asked[1]], capture_output=True, text=True, timeout=60, check=False
-        )
-        if done.returncode == 0:
-            said = server.says(MODEL)
+    trouble = ""
+    if asked and approve:
+        trouble = _approve(asked[1])
+        said = said if trouble else server.says(MODEL)
     if _CONNECTED in said:
         return "The pipe is connected to the Gateway."
-    return f"The pipe is installed, but it is not connected yet: {_plain(said)}"
+    return f"The pipe is installed, but it is not connected yet: {trouble}{_plain(said)}"
+
+
+def _approve(request: str) -> str:
+    """Have the `openclaw` command of this machine approve the pairing. Returns why it did not, or nothing."""
+    program = shutil.which("openclaw")
+    if program is None:
+        return "this machine has no openclaw command to approve the pairing with. "
+    try:
+        # The id was matched to be one word, and no shell sees it.
+        done = subprocess.run(  # noqa: S603
+            [program, "devices", "approve", request], capture_output=True, text=True, timeout=60, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"the openclaw command of this machine did not approve the pairing ({type(error).__name__}). "
+    if done.returncode:
+        said = " ".join((done.stderr or done.stdout).split())[-300:]
+        return f"the openclaw command of this machine did not approve the pairing: {said} "
+    return ""
 
 
 def back_up(server: OpenWebUI, known: Mapping[str, dict[str, Any]], backups: Path) -> Path | None:

@@ -119,6 +119,10 @@ async def _wait_for_turn(bridge: Bridge, key: str, tell: Tell) -> None:
 
 
 async def _ready(bridge: Bridge) -> None:
+    refused = bridge.client.refused
+    if refused is not None and refused.kind == "pairing":
+        # Whoever was told to have the device approved writes again when that is done.
+        bridge.client.retry()
     try:
         await bridge.client.ready(READY_SECONDS)
     except GatewayError as error:

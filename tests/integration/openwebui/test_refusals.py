@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from tests.fake_gateway import (
 )
 from tests.integration.openwebui.conftest import Connect
 from tests.integration.openwebui.hosts import World, stub, user_says
-from tests.integration.openwebui.test_bridge import asked_by
+from tests.integration.openwebui.test_bridge import asked_by, collect, quiet, sent
 
 
 async def refused(world: World, bridge: Bridge, **asked: Any) -> str:
@@ -66,6 +67,25 @@ async def test_a_refused_connection_says_what_to_do(
     assert TOKEN not in told
     if "approve" in words[-1]:
         assert device.id in told
+
+
+async def test_a_message_after_the_approval_is_sent_at_once(gateway: FakeGateway, world: World) -> None:
+    gateway.refusals.append(not_paired())
+    bridge = Bridge(world.host, Access(gateway.url, token=TOKEN))
+    bridge.start()
+    message = stub()
+    chat_id = await world.chat(user_says("hello"), message)
+    try:
+        await refused(world, bridge)
+        # The client itself would try again half a minute later.
+        request = asyncio.ensure_future(
+            collect(reply(bridge, asked_by(world, chat_id, message["id"]), quiet))
+        )
+        assert (await sent(gateway))["message"] == "hello"
+        request.cancel()
+        await asyncio.wait((request,))
+    finally:
+        await bridge.close()
 
 
 @pytest.mark.parametrize(
