@@ -189,9 +189,19 @@ OF_PRESETS = {"preset.seen", "preset.written"}
 #: Points of taking a schedule's turns; tests/acceptance/test_schedules.py.
 OF_SCHEDULES = {"schedule.planned", "schedule.taken"}
 
+#: Points between an event and what hooks make of it; tests/acceptance/test_hooks.py.
+OF_HOOKS = {
+    "delivery.verified",
+    "delivery.kept",
+    "hook.taken",
+    "hook.evaluated",
+    "hook.started",
+    "hook.judging",
+}
+
 
 def test_every_point_has_its_kill() -> None:
-    assert set(FLOWS) | OF_SCHEDULES | OF_AGENTS | OF_CHAINS | OF_PRESETS == POINTS
+    assert set(FLOWS) | OF_SCHEDULES | OF_AGENTS | OF_CHAINS | OF_PRESETS | OF_HOOKS == POINTS
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import asyncpg
 
 from rejoinder import ask, tool
-from rejoinder.runs.context import current_run
+from rejoinder.runs.context import current_delivery, current_run
 
 
 async def effect(name: str) -> None:
@@ -66,3 +66,19 @@ async def blocked(timeout: float = 600) -> Any:
 @tool(idempotent=True)
 async def ticked() -> None:
     await effect("tick")
+
+
+@tool
+async def delivered(fails: bool = False) -> str:
+    """Run by a hook. Its effects are counted by the event: several runs may try the same one."""
+    event = current_delivery()
+    assert event is not None
+    connection = await asyncpg.connect(os.environ["REJOINDER_DATABASE_URL"])
+    try:
+        known = await connection.fetchval("SELECT count(*) FROM effect WHERE name = $1", str(event.id))
+    finally:
+        await connection.close()
+    await effect(str(event.id))
+    if fails and not known:
+        raise ValueError("the first time it fails")
+    return event.topic

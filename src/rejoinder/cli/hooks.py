@@ -8,11 +8,13 @@ from cyclopts import App, Parameter
 
 from rejoinder.cli.arguments import UsageError, json_option
 from rejoinder.cli.client import segment
+from rejoinder.cli.hook_runs import app as runs
 from rejoinder.cli.moments import local, shown
 from rejoinder.cli.output import note, print_json, print_mapping, print_table
 from rejoinder.cli.remote import ON_THIS_MACHINE, Remote, items_of
 
 app = App(name="hooks", help="Run tools on events of outside systems, and say how those prove themselves.")
+app.command(runs)
 
 Topic = Annotated[str, Parameter(help="The topic: the last part of /universal_webhook/TOPIC.")]
 FROM_FILE = Parameter(allow_leading_hyphen=True, help="The same from a file; - is standard input.")

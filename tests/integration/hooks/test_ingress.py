@@ -238,7 +238,9 @@ async def test_nothing_is_half_kept(database_url: str, secret: str) -> None:
     async with outside(database_url, note, worker=False) as made:
         await bind(made.node, "orders")
         await hook(made.node, "one", "orders", "note")
-        await made.node.database.execute("ALTER TABLE rejoinder.hook_run ADD CONSTRAINT no CHECK (hook <> 'one')")
+        await made.node.database.execute(
+            "ALTER TABLE rejoinder.hook_run ADD CONSTRAINT no CHECK (hook <> 'one')"
+        )
         body = event()
         assert (await send(made.anonymous(), "orders", body)).status_code == 500
         assert (await seen(made), await deliveries(made)) == (0, 0)
