@@ -232,6 +232,7 @@ class Records:
             self._context.asker,
             cannot_park=cannot_park,
             name_question=functools.partial(_same_id, identifier),
+            horizon=self._drive.horizon,
             suspended=[],
         )
 

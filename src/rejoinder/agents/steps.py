@@ -87,7 +87,7 @@ class Drive:
         self._steps = steps
         self._questions = questions
         self._context = context
-        self._horizon = horizon
+        self.horizon = horizon
         self._cannot_park = cannot_park
         self._tasks: dict[UUID, asyncio.Task[Outcome | Waiting]] = {}
         self.waiting: dict[UUID, tuple[SuspendedInteraction, ...]] = {}
@@ -232,7 +232,7 @@ class Drive:
             new_run=None,
             cannot_park=cannot_park,
             name_question=_names(identifier, step.round),
-            horizon=self._horizon,
+            horizon=self.horizon,
             ordinal=run.ordinal,
             park_id=run.park_id,
             writing=run.writing,

@@ -24,6 +24,7 @@ from rejoinder.contract.errors import (
     RejoinderError,
     RunInterruptedError,
     RunTerminalFailed,
+    StepFailedError,
     StepsDivergedError,
     ToolInternalError,
     ToolNotFoundError,
@@ -302,7 +303,7 @@ class Jobs:
         public = public_error(error, run.id)
         # A park taken down under a run that still goes on is its process' fault: it was taken for dead meanwhile.
         author_fault = not isinstance(error, RejoinderError) or isinstance(
-            error, ParkRunTakenDownError | InteractionLimitError
+            error, ParkRunTakenDownError | InteractionLimitError | StepFailedError
         )
         starts = _attempt(run, resumed)
         again = author_fault and self._repeatable(tool)

@@ -36,6 +36,7 @@ from rejoinder.contract.verifiers import Verifier
 from rejoinder.runs.agent import Agent
 from rejoinder.runs.extensions import Attachments
 from rejoinder.runs.manifest_agents import APPROVED, INTERNAL, Reader, marked
+from rejoinder.runs.resumable import lacking
 from rejoinder.runs.tools import Tool
 from rejoinder.store.runs import Run
 from rejoinder.verifiers.registry import Verifiers
@@ -235,6 +236,9 @@ def _entry(path: Path, where: str, entry: Any, attachments: Attachments) -> list
     exposed = [*(tools[name] for name in chosen), *composed]
     exposed = marked(f"{where}.internal", hidden, exposed, INTERNAL, fail, also=tools)
     exposed = marked(f"{where}.requires_approval", entry.get("requires_approval"), exposed, APPROVED, fail)
+    for tool in exposed:
+        if (lack := lacking(tool)) is not None:
+            raise fail(f"{where}: {lack}")
     return [Exposed(tool, group) for tool in exposed]
 
 

@@ -10,6 +10,7 @@ import functools
 import inspect
 import re
 from collections.abc import Awaitable, Callable
+from importlib.util import find_spec
 from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 from pydantic_core import to_jsonable_python
@@ -63,6 +64,13 @@ class Resumable(Tool):
     async def run(self, arguments: dict[str, Any]) -> Any:
         """As a step of another run: a run of its own, which that one waits for."""
         return await call_tool(self.name, to_jsonable_python(arguments), on_failure="resume")
+
+
+def lacking(tool: Tool) -> str | None:
+    """What this process lacks for a resumable tool, as a sentence for its operator; None where it lacks nothing."""
+    if not isinstance(tool, Resumable) or find_spec("langgraph") is not None:
+        return None
+    return f"{tool.name} is resumable, which needs packages that are not installed; install rejoinder[agents]"
 
 
 class Replay(Protocol):

@@ -41,6 +41,8 @@ class AskExternal(Extension):
     name = "ask_external"
 
     def compose(self, tool: Tool, config: Mapping[str, Any], verifiers: Verifiers) -> Tool:
+        if tool.checkpointed:
+            raise ConfigurationError(f"{tool.name} goes on by itself; ask in its own code")
         own = _own_parameters(tool)
         binding = _binding(config, verifiers)
 

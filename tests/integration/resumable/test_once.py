@@ -11,11 +11,10 @@ from uuid import UUID
 
 import pytest
 
-from rejoinder import StepFailedError, ask, call_tool, current_run, step, tool
+from rejoinder import AcceptedElicitation, Context, StepFailedError, ask, call_tool, current_run, step, tool
 from rejoinder.contract.errors import InteractionTimeoutError, RunTerminalFailed, ToolFailedError
 from rejoinder.contract.questions import Question
 from rejoinder.node import Node
-from rejoinder.runs.elicitation import AcceptedElicitation, Context
 from tests.integration.agents.support import finished
 from tests.integration.core.support import assert_sound, in_an_hour, open_questions, run_reaches, the_question
 from tests.integration.nodes import ANN, running
