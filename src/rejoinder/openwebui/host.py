@@ -15,7 +15,7 @@ import logging
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from hashlib import sha256
 from importlib import import_module
 from io import BytesIO
@@ -28,6 +28,8 @@ Message = dict[str, Any]
 Emit = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 TESTED = "0.12.0 to 0.12.4"
+#: How often a busy database is asked for the lock of a chat; each time it waits for it some seconds.
+_LOCKS = 6
 _CHATS, _ROWS = "open_webui.models.chats", "open_webui.models.chat_messages"
 _FILES = "open_webui.models.files"
 _SOCKET, _TASKS = "open_webui.socket.main", "open_webui.tasks"
@@ -182,8 +184,24 @@ class Host:
     @asynccontextmanager
     async def edit(self, chat_id: str) -> AsyncIterator[Edit | None]:
         """A chat under its row lock; None if it does not exist (any more)."""
-        async with self.chats._chat_transaction(chat_id) as (session, chat):
+        async with AsyncExitStack() as stack:
+            session, chat = await self._locked(stack, chat_id)
             yield None if chat is None else Edit(self, session, chat)
+
+    async def _locked(self, stack: AsyncExitStack, chat_id: str) -> tuple[Any, Any]:
+        for _ in range(_LOCKS - 1):
+            try:
+                return await self._lock(stack, chat_id)
+            except Exception as error:
+                # SQLite has one lock for all writers, and gives up after some seconds of a crowd.
+                if "database is locked" not in str(error):
+                    raise
+                log.info("The database of chats is busy; its lock is asked for again.")
+        return await self._lock(stack, chat_id)
+
+    async def _lock(self, stack: AsyncExitStack, chat_id: str) -> tuple[Any, Any]:
+        found: tuple[Any, Any] = await stack.enter_async_context(self.chats._chat_transaction(chat_id))
+        return found
 
     async def may_write(self, user_id: str, chat_id: str) -> bool:
         """Whether a user may write into a chat that is not theirs, such as one that was shared to be continued."""

@@ -114,3 +114,28 @@ async def test_an_end_that_comes_while_the_host_writes_the_request_is_written_af
         return text((await world.replies(chat_id))[0]) == SECOND.text
 
     await assert_eventually(both)
+
+
+async def test_a_busy_database_is_asked_for_the_lock_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat_id = await world.chat(user_says("hello"))
+    transaction = world.host.chats._chat_transaction
+    refusals = [RuntimeError("(sqlite3.OperationalError) database is locked")] * 3
+
+    @asynccontextmanager
+    async def busy(chat: str) -> AsyncIterator[Any]:
+        if refusals:
+            raise refusals.pop()
+        async with transaction(chat) as found:
+            yield found
+
+    monkeypatch.setattr(world.host.chats, "_chat_transaction", busy)
+    async with world.host.edit(chat_id) as chat:
+        assert chat is not None
+        chat.rename("Written")
+    assert (refusals, await world.title(chat_id)) == ([], "Written")
+    refusals += [RuntimeError("the disk is gone")]
+    with pytest.raises(RuntimeError, match="the disk is gone"):
+        async with world.host.edit(chat_id):
+            pass
