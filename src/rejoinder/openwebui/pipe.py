@@ -171,8 +171,19 @@ def _image(part: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def _notes(body: Mapping[str, Any]) -> list[str]:
-    left = [part for part in _parts(body) if part.get("type") != "text" and _image(part) is None]
-    return [f"{len(left)} attachment(s) could not be handed to the agent: only images can"] if left else []
+    left = [_name(part) for part in _parts(body) if part.get("type") != "text" and _image(part) is None]
+    if not left:
+        return []
+    counts = {kind: left.count(kind) for kind in dict.fromkeys(left)}
+    told = ", ".join(kind if count == 1 else f"{kind} (× {count})" for kind, count in counts.items())
+    return [f"Not handed to the agent, which takes images only: {told}"]
+
+
+def _name(part: Mapping[str, Any]) -> str:
+    """What a person would call an attachment that is no image with its content in it."""
+    kind = str(part.get("type") or "")
+    names = {"video": "a video", "audio": "a sound", "image": "an image that is only an address"}
+    return next((name for word, name in names.items() if word in kind), "a file")
 
 
 async def _text_of(events: AsyncIterator[dict[str, Any]]) -> Any:

@@ -191,3 +191,18 @@ def test_an_unknown_host_is_refused_with_what_it_lacks(monkeypatch: pytest.Monke
         setattr(owner, steps[-1], lambda: None)
     with pytest.raises(UnknownHost, match="takes no id"):
         Host.probe()
+
+
+def test_what_is_not_handed_to_the_agent_is_named() -> None:
+    parts = [
+        {"type": "text", "text": "look"},
+        {"type": "image_url", "image_url": {"url": PNG}},
+        {"type": "video_url", "video_url": {"url": "data:video/mp4;base64,QUJD"}},
+        {"type": "input_audio", "input_audio": {}},
+        {"type": "file", "file": {}},
+        {"type": "file", "file": {}},
+        {"type": "image_url", "image_url": {"url": "https://elsewhere.test/x.png"}},
+    ]
+    assert _notes({"messages": [{"role": "user", "content": parts}]}) == [
+        "Not handed to the agent, which takes images only: a video, a sound, a file (× 2), an image that is only an address"
+    ]
