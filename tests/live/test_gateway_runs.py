@@ -20,6 +20,8 @@ from tests.live.rig.watching import Session, Watch, shown, watching
 from tests.support import assert_eventually
 
 ECHO = tool("exec", command="echo found")
+#: By default a command goes on in the background after ten seconds, and the model with it.
+STAYS = {"yieldMs": 120_000}
 
 
 @pytest.fixture
@@ -174,7 +176,9 @@ async def test_a_stop_ends_a_tool_that_runs(watch: Watch, tmp_path: Path) -> Non
     pid = tmp_path / "pid"
     # It waits at a pipe that nobody ever writes to.
     waiting = f"mkfifo {tmp_path}/never; echo $$ > {pid}; exec cat {tmp_path}/never"
-    _, run = await watch.send(session, say("Wait.", tools=[tool("exec", command=waiting)]), say("never said"))
+    _, run = await watch.send(
+        session, say("Wait.", tools=[tool("exec", command=waiting, **STAYS)]), say("never said")
+    )
     await watch.heard.heard(
         "agent",
         lambda it: (
@@ -206,7 +210,7 @@ async def test_a_message_sent_while_a_tool_runs_is_part_of_that_run(watch: Watch
     session = Session()
     gate = tmp_path / "gate"
     os.mkfifo(gate)
-    waiting = tool("exec", command=f"cat {gate}")
+    waiting = tool("exec", command=f"cat {gate}", **STAYS)
     first, run = await watch.send(session, say("One.", tools=[waiting]), say("Two."))
     await watch.heard.heard("agent", lambda it: it.get("runId") == run and it.get("stream") == "tool")
     _, other = await watch.send(session, say("And two.", " Also three."))
