@@ -148,7 +148,7 @@ def test_every_kind_of_event_is_there_and_none_that_is_not() -> None:
     )
     written = set(
         re.findall(
-            r"""['"]((?:interaction|ask|answer|link|run|key|session|access|hook|verifier|preset)\.[a-z_]+)['"]""",
+            r"""['"]((?:interaction|ask|answer|link|run|key|session|access|hook|verifier|preset|scope|schedule)\.[a-z_]+)['"]""",
             source,
         )
     )

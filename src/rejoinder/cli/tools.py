@@ -88,12 +88,20 @@ def run(
     background: Annotated[
         bool, Parameter(negative="", help="Leave it to a worker and print the run's id.")
     ] = False,
+    subject: Annotated[
+        str | None,
+        Parameter(help="With --background: what the run is about; runs can be listed by it."),
+    ] = None,
     remote: Remote = ON_THIS_MACHINE,
 ) -> int | None:
     """Run a tool and print what it returns. While it asks somebody, this waits; Ctrl-C withdraws the question."""
+    if subject is not None and not background:
+        raise UsageError("--subject needs --background.", field="--subject")
     client = remote.client(patient=not background)
     body = {"tool_name": name, "arguments": _given(client, name, arg, params, params_file)}
     if background:
+        if subject is not None:
+            body["subject"] = subject
         started = client.post("/api/tool-runs", body)
         if remote.json:
             print_json(started)
@@ -117,11 +125,14 @@ def runs(
     held: Annotated[
         bool | None, Parameter(help="Only those that wait for an operator, or only the others.")
     ] = None,
+    subject: Annotated[str | None, Parameter(help="Only runs that are about this.")] = None,
     limit: Annotated[int | None, Parameter(help="How many at most, 1 to 500.")] = None,
     remote: Remote = ON_THIS_MACHINE,
 ) -> None:
     """List the newest runs."""
-    answer = remote.client().get("/api/tool-runs", tool_name=tool, status=status, held=held, limit=limit)
+    answer = remote.client().get(
+        "/api/tool-runs", tool_name=tool, status=status, held=held, subject=subject, limit=limit
+    )
     if remote.json:
         print_json(answer)
         return

@@ -75,6 +75,15 @@ WRONG: list[tuple[list[str], int, str]] = [
 ]
 
 
+async def test_runs_are_listed_by_what_they_are_about(shell: Shell) -> None:
+    started = await shell("tools", "run", "sweep", "--background", "--subject", "disk", "--json")
+    await shell("tools", "run", "sweep", "--background")
+    listed = (await shell("tools", "runs", "--subject", "disk", "--json")).json["items"]
+    assert [(one["run_id"], one["subject"]) for one in listed] == [(started.json["run_id"], "disk")]
+    refused = await shell("tools", "run", "sweep", "--subject", "disk")
+    assert (refused.code, "--background" in refused.err) == (2, True)
+
+
 async def test_what_is_wrong_is_named(shell: Shell) -> None:
     for words, code, named in WRONG:
         done = await shell("schedules", "add", *words, stdin="{}")
