@@ -7,7 +7,7 @@ from importlib.resources import files
 import pytest
 from playwright.async_api import Page
 
-from rejoinder.contract.identity import Identity
+from rejoinder.contract.identity import LOCAL_OWNER, Identity
 from tests.live.conftest import Visit
 from tests.live.demo import AGENT, Live
 from tests.support import assert_eventually
@@ -48,11 +48,31 @@ async def pages_of(live: Live) -> dict[str, str]:
         "nothing": "/inbox?q=nothing+matches&tool=x",
         "runs": "/runs",
         "run": f"/runs/{answered.run_id}",
+        "hooks": "/hooks",
+        "trigger": await hooked(live),
         "audit": "/audit",
         "keys": "/keys",
         "missing": "/inbox/00000000-0000-0000-0000-000000000000",
     }
     return paths
+
+
+async def hooked(live: Live) -> str:
+    """A topic that stands open and one that does not, with a hook each and a link. Returns the link's path."""
+    node, name = live.node, f"key-{len(await live.node.access.keys())}"
+    key, _ = await node.access.create_key(name=name, grants=["read", "write"], by=LOCAL_OWNER)
+    binding = {"verifier": "stripe", "config": {"secret_env": "VENDOR_SECRET"}}
+    await node.hook_records.bind("payments-of-the-shop", binding, by=LOCAL_OWNER)
+    tool = next(iter(node.registry)).tool.name
+    for topic in ("payments-of-the-shop", "anybodys"):
+        body = {"name": f"on-{topic}", "topic": topic, "tool": tool, "execution_key": key.name}
+        await node.hook_records.register(
+            body | {"condition": '.type == "payment.completed"', "start_expr": "{event: .}"}, by=LOCAL_OWNER
+        )
+    link = {"topic": "anybodys", "execution_key": key.name, "ttl_seconds": None}
+    _, token = await node.trigger_links.mint(link, by=LOCAL_OWNER)
+    await node.public_routes.pin("/trigger/*", by=LOCAL_OWNER)
+    return f"/trigger/{token}"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,38 @@
+"""Hooks, for those who run the deployment: which topics stand open, what runs on them, and which links lead to them."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from rejoinder.contract.errors import ForbiddenError
+from rejoinder.language.spoken import later
+from rejoinder.web.site import Visit
+
+LIMIT = 200
+LINK_STATES = {
+    "live": later("Live"),
+    "expired": later("Expired"),
+    "out_of_service": later("Out of service"),
+    "key_gone": later("Its key is gone"),
+}
+
+
+async def show(visit: Visit) -> Response:
+    if visit.identity.restricted:
+        raise ForbiddenError(later("A restricted key sees only what is addressed to it."))
+    store = visit.node.hook_store
+    topics = await store.topics(after=None, limit=LIMIT + 1)
+    hooks = await store.hooks(topic=None, after=None, limit=LIMIT + 1)
+    links = await store.links(limit=LIMIT + 1)
+    return visit.draw(
+        "hooks.html",
+        topics=topics[:LIMIT],
+        hooks=hooks[:LIMIT],
+        links=links[:LIMIT],
+        full=max(len(topics), len(hooks), len(links)) > LIMIT,
+        limit=LIMIT,
+        exposed=[one.topic for one in topics if one.verifier is None and one.hooks],
+        verified={one.topic for one in topics if one.verifier is not None},
+        link_states=LINK_STATES,
+        command="rejoinder hooks register",
+    )
