@@ -44,10 +44,11 @@ def _lines_of(message: Mapping[str, Any]) -> list[Any]:
 
 
 def context(standing: Standing) -> str:
-    """How full the context is; empty if it is not known."""
-    if standing.used is None or not standing.size:
+    """How full the context is; empty if it is not known, or nothing was counted yet."""
+    if not standing.used or not standing.size:
         return ""
-    return f"Context {tokens(standing.used)} of {tokens(standing.size)} ({standing.percent} %)"
+    share = f"{standing.percent} %" if standing.percent else "under 1 %"
+    return f"Context {tokens(standing.used)} of {tokens(standing.size)} ({share})"
 
 
 def tokens(count: int) -> str:
