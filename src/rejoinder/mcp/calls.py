@@ -15,19 +15,19 @@ import json
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
 from rejoinder.contract.errors import ForbiddenError, NotReadyError, RejoinderError, RunCapacityError
 from rejoinder.contract.identity import Identity
 from rejoinder.contract.questions import Question
+from rejoinder.mcp.ends import Asked, Ended, Progress, ended, internal_problem
 from rejoinder.node import Node
 from rejoinder.observe.logs import get_logger
 from rejoinder.runs.driver import patiently
 from rejoinder.runs.elicitation import PROGRESS
 from rejoinder.store import signals as s
-from rejoinder.store.runs import Run
 
 log = get_logger("mcp")
 
@@ -41,35 +41,9 @@ TELL_LOSS_WITHIN = timedelta(days=1)
 
 Choose = Callable[[list[Question]], list[Question]]
 #: Told that a call goes on: with what its tool reports, or with None now and then.
-Tell = Callable[["Progress | None"], Awaitable[None]]
+Tell = Callable[[Progress | None], Awaitable[None]]
 #: Reports of one tool that are kept for who holds on to it.
 MOST_REPORTS = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """One report of a tool, the ``number``-th."""
-
-    number: int
-    done: float
-    total: float | None
-    message: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How a run ended. ``value`` is its result, its sentinel (parked), or the problem (error)."""
-
-    run_id: UUID
-    kind: str
-    value: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What a run waits for, and its caller may answer."""
-
-    questions: list[Question]
 
 
 @dataclass(slots=True, eq=False)
@@ -377,26 +351,3 @@ def digest_of(by: Identity, tool: str, arguments: dict[str, Any]) -> bytes:
     parts = [by.name, str(by.key_id) if by.key_id else None, tool, arguments]
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).digest()
-
-
-def ended(run_id: UUID, run: Run | None, kept: float) -> Ended:
-    """The end of a run as its row has it; ``kept`` is for how many seconds results are."""
-    if run is None:
-        return Ended(run_id, "error", {"error": "The run is no longer kept.", "code": "run-not-found"})
-    if run.state != "succeeded":
-        known = run.error or {"error": f"The run ended as {run.state}.", "code": "run-failed"}
-        return Ended(run_id, "error", known)
-    if run.result is not None:
-        return Ended(run_id, "result", run.result)
-    if run.finished_at is not None and datetime.now(UTC) - run.finished_at > timedelta(seconds=kept):
-        gone = {"error": "The run succeeded; its result is no longer kept.", "code": "result-gone"}
-        return Ended(run_id, "error", gone)
-    return Ended(run_id, "none", None)
-
-
-def internal_problem(reference: UUID) -> dict[str, object]:
-    return {
-        "error": f"Something went wrong here; the log has it under {reference}.",
-        "code": "internal",
-        "id": str(reference),
-    }

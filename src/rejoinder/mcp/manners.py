@@ -15,8 +15,9 @@ from mcp.shared.exceptions import MCPError
 from rejoinder.contract.identity import Identity
 from rejoinder.contract.questions import Question
 from rejoinder.mcp.answering import take
-from rejoinder.mcp.calls import DOOR, Asked, Call, Calls, Ended, Tell, digest_of
+from rejoinder.mcp.calls import DOOR, Call, Calls, Tell, digest_of
 from rejoinder.mcp.capabilities import is_modern, knows_tasks, shows_of
+from rejoinder.mcp.ends import Asked, Ended
 from rejoinder.mcp.offers import Offer, Shows, offer_of, site_of
 from rejoinder.mcp.results import complete, input_required, pending
 from rejoinder.mcp.sealed import Sealer

@@ -24,7 +24,8 @@ from rejoinder.contract.errors import (
     ToolNotFoundError,
 )
 from rejoinder.contract.identity import Grant, Identity
-from rejoinder.mcp.calls import DOOR, Calls, Progress, Tell, internal_problem
+from rejoinder.mcp.calls import DOOR, Calls, Tell
+from rejoinder.mcp.ends import Progress, internal_problem
 from rejoinder.mcp.manners import Manners, Result
 from rejoinder.mcp.results import ASK_OUTPUT, CHECK_RUN, complete, pending, problem, waiting_text
 from rejoinder.mcp.sealed import Sealer

@@ -20,7 +20,7 @@ from mcp_types import (
 
 from rejoinder.contract.answers import SUSPENDED_KEY
 from rejoinder.contract.questions import Question
-from rejoinder.mcp.calls import Ended
+from rejoinder.mcp.ends import Ended
 
 #: The key under which a call that is still going says so, and the one that names the run in ``_meta``.
 PENDING_KEY = "rejoinder:pending"

@@ -16,8 +16,9 @@ from mcp.shared.exceptions import MCPError
 from rejoinder.contract.errors import InteractionClosedError, InteractionNotFoundError
 from rejoinder.contract.identity import Identity
 from rejoinder.mcp.answering import ACTIONS, take
-from rejoinder.mcp.calls import DOOR, Calls, ended
+from rejoinder.mcp.calls import DOOR, Calls
 from rejoinder.mcp.capabilities import TASKS, TaskParams, UpdateParams, is_modern, knows_tasks, shows_of
+from rejoinder.mcp.ends import ended
 from rejoinder.mcp.offers import Shows, offer_of, site_of
 from rejoinder.mcp.results import complete, elicitation, waiting_text
 from rejoinder.mcp.server import identity_of
