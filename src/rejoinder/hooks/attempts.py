@@ -16,8 +16,8 @@ from rejoinder.hooks.kinds import FINAL, Kind, kind_of, kind_of_run
 from rejoinder.observe.logs import get_logger
 from rejoinder.observe.metrics import metrics
 from rejoinder.observe.tracing import span, stored_context
-from rejoinder.runs.agent import Agent, Conductor
-from rejoinder.runs.driver import MAX_ERROR_TEXT, goes_on
+from rejoinder.runs.agent import Conductor
+from rejoinder.runs.driver import MAX_ERROR_TEXT, goes_on, may_begin_again, refuse_undurable
 from rejoinder.runs.manifest import Registry
 from rejoinder.store import signals as s
 from rejoinder.store.hook_runs import HookRun, HookRuns, Material
@@ -121,6 +121,7 @@ class Attempts:
             raise ExecutionKeyError()
         tool = self._registry.get(material.tool)
         tool.check_arguments(arguments)
+        refuse_undurable(tool, self._conductor)
         run_id = uuid5(hook_run.id, str(attempt))
         with span(
             "rejoinder.hook", attributes={"rejoinder.tool": tool.name, "rejoinder.hook": material.hook}
@@ -134,8 +135,8 @@ class Attempts:
                 arguments=arguments,
                 identity=identity.name,
                 key_id=material.key_id,
-                idempotent=tool.idempotent and goes_on(tool, self._conductor),
-                checkpointed=isinstance(tool, Agent) and goes_on(tool, self._conductor),
+                idempotent=may_begin_again(tool, self._conductor),
+                checkpointed=tool.checkpointed and goes_on(tool, self._conductor),
                 trace=stored_context(),
             )
         await pause.here("hook.started")

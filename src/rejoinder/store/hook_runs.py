@@ -181,3 +181,7 @@ class HookRuns:
         row = await self._db.row(_sql.counts, MOST_COUNTED)
         assert row is not None
         return row["outstanding"], row["failed"]
+
+    async def held(self) -> int:
+        """How many are held as failed, up to a thousand."""
+        return int(await self._db.value(_sql.held))

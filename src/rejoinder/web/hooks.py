@@ -17,15 +17,19 @@ LINK_STATES = {
 }
 
 
-async def show(visit: Visit) -> Response:
+async def show(visit: Visit, *, message: str | None = None, status: int = 200) -> Response:
     if visit.identity.restricted:
         raise ForbiddenError(later("A restricted key sees only what is addressed to it."))
     store = visit.node.hook_store
     topics = await store.topics(after=None, limit=LIMIT + 1)
     hooks = await store.hooks(topic=None, after=None, limit=LIMIT + 1)
     links = await store.links(limit=LIMIT + 1)
+    held = await visit.node.kept_runs.page("failed", limit=LIMIT)
     return visit.draw(
         "hooks.html",
+        status=status,
+        message=message,
+        held=held.items,
         topics=topics[:LIMIT],
         hooks=hooks[:LIMIT],
         links=links[:LIMIT],

@@ -208,6 +208,7 @@ async def _draw(
         "standings": STANDINGS,
         "modes": MODES,
         "open_count": queue.open_count,
+        "held_hooks": 0 if by.restricted else await visit.node.hook_runs.held(),
     }
     return visit.draw("inbox.html", status=status, **values)
 

@@ -41,3 +41,6 @@ SELECT {columns} FROM rejoinder.hook_run
 -- Capped: an exact count of a long list takes long.
 SELECT (SELECT count(*) FROM (SELECT FROM rejoinder.hook_run WHERE status = 'outstanding' LIMIT $1) o) AS outstanding,
        (SELECT count(*) FROM (SELECT FROM rejoinder.hook_run WHERE status = 'failed' LIMIT $1) f) AS failed;
+
+-- name: held
+SELECT count(*) FROM (SELECT FROM rejoinder.hook_run WHERE status = 'failed' LIMIT 1000) f;
