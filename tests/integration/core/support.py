@@ -43,7 +43,7 @@ INVARIANTS = {
             OR (q.state <> 'answered' AND q.answer IS NOT NULL)""",
     "a delivery that has counted answered a question": """
         SELECT d.question_id FROM rejoinder.seen_delivery d
-         WHERE NOT EXISTS (SELECT FROM rejoinder.question q WHERE q.id = d.question_id AND q.state = 'answered')""",
+         WHERE d.question_id IS NOT NULL AND NOT EXISTS (SELECT FROM rejoinder.question q WHERE q.id = d.question_id AND q.state = 'answered')""",
     "an open external question has a ticket": """
         SELECT q.id FROM rejoinder.question q
          WHERE q.state = 'pending' AND q.answer_format = 'external'
