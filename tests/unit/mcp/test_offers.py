@@ -15,9 +15,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from rejoinder.contract.identity import Identity
 from rejoinder.contract.questions import Question
-from rejoinder.mcp.offers import offer_of
+from rejoinder.mcp.offers import Shows, offer_of
 
 ANN = Identity("ann", frozenset(("write",)))
+FORMS = Shows(forms=True)
+BOTH = Shows(forms=True, site="https://ask.example")
 #: The protocol's own definition of a form's field.
 FIELD: TypeAdapter[Any] = TypeAdapter(PrimitiveSchemaDefinition)
 
@@ -71,7 +73,7 @@ keywords = st.fixed_dictionaries(
 @settings(max_examples=1_000)
 @given(keywords)
 def test_what_is_offered_is_a_field_by_the_protocol_s_own_definition(field: dict[str, Any]) -> None:
-    offer = offer_of(question("form", form(a=field)), ANN)
+    offer = offer_of(question("form", form(a=field)), ANN, FORMS)
     if offer is not None:
         FIELD.validate_python(field)
         ElicitRequestFormParams.model_validate(offer.params())
@@ -109,20 +111,32 @@ KEPT: list[tuple[str, dict[str, Any] | None]] = [
 
 @pytest.mark.parametrize(("answer_format", "payload"), OFFERED)
 def test_what_clients_can_show_is_offered(answer_format: str, payload: dict[str, Any] | None) -> None:
-    offer = offer_of(question(answer_format, payload), ANN)
+    offer = offer_of(question(answer_format, payload), ANN, FORMS)
     assert offer is not None
+    assert offer.schema is not None
     for field in offer.schema["properties"].values():
         FIELD.validate_python(field)
 
 
 @pytest.mark.parametrize(("answer_format", "payload"), KEPT)
 def test_what_they_cannot_stays_here(answer_format: str, payload: dict[str, Any] | None) -> None:
-    assert offer_of(question(answer_format, payload), ANN) is None
+    assert offer_of(question(answer_format, payload), ANN, FORMS) is None
+
+
+@pytest.mark.parametrize(("answer_format", "payload"), KEPT)
+def test_a_client_that_opens_pages_is_sent_to_the_page_of_what_it_cannot_show(
+    answer_format: str, payload: dict[str, Any] | None
+) -> None:
+    asked = question(answer_format, payload)
+    offer = offer_of(asked, ANN, BOTH)
+    assert offer is not None
+    assert offer.schema is None
+    assert offer.url == f"https://ask.example/inbox/{asked.id}"
 
 
 def test_whom_it_is_for_and_what_comes_with_it() -> None:
     bob = Identity("bob", frozenset(("write",)), restricted=True)
-    assert offer_of(question("confirm", None, audience="ann"), ANN) is not None
+    assert offer_of(question("confirm", None, audience="ann"), ANN, FORMS) is not None
     marked: list[dict[str, Any]] = [
         {"audience": "bob"},
         {"sensitive": True},
@@ -131,9 +145,9 @@ def test_whom_it_is_for_and_what_comes_with_it() -> None:
         {"to_kind": "run"},
     ]
     for about in marked:
-        assert offer_of(question("confirm", None, **about), ANN) is None, about
-    assert offer_of(question("confirm", None), bob) is None
-    assert offer_of(question("confirm", None, audience="bob"), bob) is not None
+        assert offer_of(question("confirm", None, **about), ANN, FORMS) is None, about
+    assert offer_of(question("confirm", None), bob, FORMS) is None
+    assert offer_of(question("confirm", None, audience="bob"), bob, FORMS) is not None
 
 
 def test_the_definition_refuses_what_is_kept() -> None:
