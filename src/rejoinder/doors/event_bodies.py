@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from email.message import Message
 from email.parser import BytesParser
 from email.policy import HTTP
-from typing import Any
+from typing import Any, Never
 from xml.parsers import expat
 
 from rejoinder.contract.errors import BadInputError
@@ -167,7 +167,7 @@ def _xml(raw: bytes, charset: str | None) -> dict[str, Any]:
         done = opened.pop()
         opened[-1].add(done.name, done.value())
 
-    def refuse(*_what: Any) -> None:
+    def refuse(*_what: Any) -> Never:
         raise BadInputError("an XML body with a document type is not read", field="body")
 
     try:
