@@ -138,6 +138,7 @@ class Records:
         if step.status == "fenced":
             raise LeaseLostError("this run has ended, or another worker drives it now")
         if step.status == "interrupted":
+            await pause.here("step.interrupted")
             raise RunInterruptedError(
                 f"a worker died while the step {name} ran, and that one may not run twice. Look what it had done; a "
                 "retry of the run runs it again"

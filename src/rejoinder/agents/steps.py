@@ -215,6 +215,7 @@ class Drive:
         if step.status == "fenced":
             raise LeaseLostError("this run has ended, or another worker drives it now")
         if step.status == "interrupted":
+            await pause.here("step.interrupted")
             raise RunInterruptedError(
                 f"a worker died while {tool.name} ran, and that tool is not marked idempotent, so it was not run "
                 "again. Look what it had done; a retry of the run runs it again"

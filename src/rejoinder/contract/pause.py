@@ -32,6 +32,7 @@ POINTS = frozenset(
         "run.finished",
         "notify.sent",
         "step.entered",
+        "step.interrupted",
         "step.returned",
         "step.recorded",
         "agent.stopped",

@@ -237,6 +237,46 @@ async def test_taken_over_while_it_goes_on(
     await assert_sound(database_url)
 
 
+@pytest.mark.parametrize("phase", ["start", "resume"])
+async def test_whoever_finds_it_interrupted_may_die_of_it(
+    database_url: str, database: Database, model: Model, phase: str
+) -> None:
+    """Before it has written the run's end. The next one finds the same, and does not enter the code."""
+    async with two(database_url, paying(False)) as pair:
+        play = pair.start if phase == "start" else pair.resume
+        if phase == "resume":
+            await pair.start(0)
+            await pair.answer()
+        inside = Stall("step.entered", 0)
+        first = asyncio.ensure_future(play(0))
+        await asyncio.wait_for(inside.reached.wait(), 30)
+        await pair.first.process.leave("taken for dead")
+        # The second one has seen it, and is taken for dead as well; the first one's machine has a new process by now.
+        seen = Stall("step.interrupted", 0)
+        second = asyncio.ensure_future(play(1))
+        await asyncio.wait_for(seen.reached.wait(), 30)
+        await pair.second.process.leave("taken for dead")
+        for node in (pair.first, pair.second):
+            node.process.renew()
+            await node.process.join()
+        await play(0)
+        assert await pair.state() == ("failed", True, "run-interrupted")
+        inside.wake()
+        seen.wake()
+        await asyncio.wait_for(asyncio.gather(first, second), 30)
+        assert await pair.state() == ("failed", True, "run-interrupted")
+        entered = "charge a" if phase == "start" else "ship a"
+        assert effects[entered] <= 1
+        # An operator has looked what it had done.
+        await pair.second.run_service.retry(pair.run_id, by=ANN)
+        await play(1)
+        if phase == "start":
+            await pair.answer()
+            await pair.resume(1)
+        assert await pair.state() == ("succeeded", False, None)
+    await assert_sound(database_url)
+
+
 @pytest.mark.parametrize("written", range(6))
 async def test_taken_over_before_any_write_of_a_checkpoint_while_it_starts(
     database_url: str, database: Database, model: Model, written: int

@@ -1,5 +1,5 @@
 -- name: enter
-SELECT status, starts, round, question_ids, outcome FROM rejoinder.enter_step_v1($1, $2, $3, $4, $5, $6);
+SELECT status, starts, round, question_ids, outcome FROM rejoinder.enter_step_v2($1, $2, $3, $4, $5, $6);
 
 -- name: hold
 SELECT rejoinder.hold_run_v1($1, $2);
