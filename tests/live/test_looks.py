@@ -50,6 +50,8 @@ async def pages_of(live: Live) -> dict[str, str]:
         "run": f"/runs/{answered.run_id}",
         "hooks": "/hooks",
         "trigger": await hooked(live),
+        "presets": "/presets",
+        "preset": await preset(live),
         "audit": "/audit",
         "keys": "/keys",
         "missing": "/inbox/00000000-0000-0000-0000-000000000000",
@@ -73,6 +75,28 @@ async def hooked(live: Live) -> str:
     _, token = await node.trigger_links.mint(link, by=LOCAL_OWNER)
     await node.public_routes.pin("/trigger/*", by=LOCAL_OWNER)
     return f"/trigger/{token}"
+
+
+async def preset(live: Live) -> str:
+    """A preset in two versions that fixes an argument, and one whose base is gone. Returns the first one's path."""
+    presets = live.node.presets
+    if "asks_the_team_lead" not in live.node.registry:
+        body = {"name": "asks_the_team_lead", "base_tool": "ask", "description": "Asks the lead. " * 20}
+        fixed = {"question": "May it go out?", "answer_format": "confirm", "audience": "lead@example.org"}
+        for name in ("asks_the_team_lead", "broken"):
+            await presets.create(body | {"name": name, "fixed_kwargs": fixed}, by=LOCAL_OWNER)
+        await presets.save("asks_the_team_lead", {"tags": ["reviewed"]}, by=LOCAL_OWNER)
+        await presets.tag("asks_the_team_lead", "reviewed", 1, by=LOCAL_OWNER)
+        # Its base is gone: as a later manifest would leave it.
+        await live.node.database.execute(
+            """WITH made AS (
+                   INSERT INTO rejoinder.preset_version (id, preset_id, number, document, pins, created_at, created_by)
+                   SELECT gen_random_uuid(), id, 2, '{"base_tool": "gone", "description": "."}', false, now(), 'x'
+                     FROM rejoinder.preset WHERE name = 'broken' RETURNING preset_id)
+               UPDATE rejoinder.preset p SET current = 2, last = 2 FROM made WHERE p.id = made.preset_id"""
+        )
+        await live.node.preset_book.refresh()
+    return "/presets/asks_the_team_lead"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from starlette.routing import BaseRoute, Route
 
 from rejoinder.access.declared import Budget, open_to_all
 from rejoinder.node import Node
-from rejoinder.web import assets, audit, hook_runs, hooks, inbox, keys, outside, runs, schedules
+from rejoinder.web import assets, audit, hook_runs, hooks, inbox, keys, outside, presets, runs, schedules
 from rejoinder.web.session import Session
 from rejoinder.web.site import Site, redirect
 
@@ -39,6 +39,8 @@ def routes(node: Node) -> list[BaseRoute]:
         site.route("/hooks", hooks.show),
         site.route("/hooks/runs/{id}/retry", hook_runs.retry, method="POST", grant="write"),
         site.route("/hooks/runs/{id}/discard", hook_runs.discard, method="POST", grant="write"),
+        site.route("/presets", presets.show_all),
+        site.route("/presets/{name}", presets.show_one),
         site.route("/schedules", schedules.show),
         site.route("/audit", audit.show),
         site.route("/keys", keys.show, grant="admin"),

@@ -57,7 +57,7 @@ HEADERS = {
 }
 
 #: Where a sign-in may lead: our own pages, by their shape.
-_NEXT = re.compile(r"/(?:inbox|runs)(?:/[0-9a-f-]{36})?|/hooks|/schedules|/audit|/keys")
+_NEXT = re.compile(r"/(?:inbox|runs)(?:/[0-9a-f-]{36})?|/hooks|/presets|/schedules|/audit|/keys")
 
 Pairs = list[tuple[str, str]]
 Page = Callable[["Visit"], Awaitable[Response]]
