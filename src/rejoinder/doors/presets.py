@@ -14,12 +14,31 @@ from rejoinder.doors.bodies import LARGE, SMALL, read_object, reply
 from rejoinder.doors.parameters import Words
 from rejoinder.doors.schemas import body, gives
 from rejoinder.node import Node
-from rejoinder.presets.document import FIELDS
+from rejoinder.presets.document import FIELDS, NAME, TAG
 from rejoinder.presets.faults import PresetVersionNotFoundError
 
 NEW = FIELDS | {"name"}
 CHANGE = FIELDS | {"expected_version"}
 ROLLBACK = frozenset(("version", "expected_version"))
+#: Spelled out: what such a place of a path cannot be is then known too.
+_NAME = {
+    "name": "name",
+    "in": "path",
+    "required": True,
+    "schema": {"type": "string", "pattern": f"^{NAME.pattern}$"},
+}
+_WORD = {
+    "name": "tag",
+    "in": "path",
+    "required": True,
+    "schema": {"type": "string", "pattern": f"^{TAG.pattern}$"},
+}
+_NUMBER = {
+    "name": "version",
+    "in": "path",
+    "required": True,
+    "schema": {"type": "string", "pattern": "^[1-9][0-9]{0,8}$"},
+}
 _ONE = "/api/presets/{name}"
 _TAG = _ONE + "/version-tags/{tag}"
 
@@ -61,14 +80,18 @@ def router(node: Node) -> APIRouter:
         made = await node.presets.try_out(given)
         return reply({"name": made.name, "input_schema": made.input_schema, "locked": made.document.pins})
 
-    @api.get(_ONE, openapi_extra=needs("read", refuses=(404,), **gives("Preset")), summary="Show a preset")
+    @api.get(
+        _ONE,
+        openapi_extra=needs("read", parameters=[_NAME], refuses=(404,), **gives("Preset")),
+        summary="Show a preset",
+    )
     async def show(request: Request) -> Response:
         """The version that counts. References to the environment are shown as they were written."""
         return reply((await node.presets.get(request.path_params["name"])).as_json())
 
     @api.delete(
         _ONE,
-        openapi_extra=needs("write", refuses=(404, 409), **gives("PresetDeleted")),
+        openapi_extra=needs("write", parameters=[_NAME], refuses=(404, 409), **gives("PresetDeleted")),
         summary="Delete a preset",
     )
     async def delete(request: Request) -> Response:
@@ -79,7 +102,7 @@ def router(node: Node) -> APIRouter:
 
     @api.get(
         _ONE + "/versions",
-        openapi_extra=needs("read", refuses=(404,), **gives("PresetVersions")),
+        openapi_extra=needs("read", parameters=[_NAME], refuses=(404,), **gives("PresetVersions")),
         summary="List a preset's versions",
     )
     async def versions(
@@ -96,7 +119,11 @@ def router(node: Node) -> APIRouter:
         _ONE + "/versions",
         status_code=201,
         openapi_extra=needs(
-            "write", refuses=(400, 404, 408, 409, 413), **body("PresetChange"), **gives("Preset", 201)
+            "write",
+            parameters=[_NAME],
+            refuses=(400, 404, 408, 409, 413),
+            **body("PresetChange"),
+            **gives("Preset", 201),
         ),
         summary="Save a version of a preset",
     )
@@ -108,7 +135,7 @@ def router(node: Node) -> APIRouter:
 
     @api.get(
         _ONE + "/versions/{version}",
-        openapi_extra=needs("read", refuses=(404,), **gives("PresetVersion")),
+        openapi_extra=needs("read", parameters=[_NAME, _NUMBER], refuses=(404,), **gives("PresetVersion")),
         summary="Show a version of a preset",
     )
     async def version(request: Request) -> Response:
@@ -121,7 +148,11 @@ def router(node: Node) -> APIRouter:
     @api.post(
         _ONE + "/rollback",
         openapi_extra=needs(
-            "write", refuses=(400, 404, 408, 409, 413), **body("PresetRollback"), **gives("Preset")
+            "write",
+            parameters=[_NAME],
+            refuses=(400, 404, 408, 409, 413),
+            **body("PresetRollback"),
+            **gives("Preset"),
         ),
         summary="Let an earlier version count again",
     )
@@ -134,7 +165,11 @@ def router(node: Node) -> APIRouter:
     @api.post(
         _ONE + "/rename",
         openapi_extra=needs(
-            "write", refuses=(400, 404, 408, 409, 413), **body("PresetRename"), **gives("Preset")
+            "write",
+            parameters=[_NAME],
+            refuses=(400, 404, 408, 409, 413),
+            **body("PresetRename"),
+            **gives("Preset"),
         ),
         summary="Rename a preset",
     )
@@ -146,7 +181,7 @@ def router(node: Node) -> APIRouter:
 
     @api.get(
         _ONE + "/referees",
-        openapi_extra=needs("read", refuses=(404,), **gives("PresetReferees")),
+        openapi_extra=needs("read", parameters=[_NAME], refuses=(404,), **gives("PresetReferees")),
         summary="Say what names a preset",
     )
     async def referees(request: Request) -> Response:
@@ -156,7 +191,13 @@ def router(node: Node) -> APIRouter:
 
     @api.put(
         _TAG,
-        openapi_extra=needs("write", refuses=(400, 404, 408, 413), **body("PresetTag"), **gives("Preset")),
+        openapi_extra=needs(
+            "write",
+            parameters=[_NAME, _WORD],
+            refuses=(400, 404, 408, 413),
+            **body("PresetTag"),
+            **gives("Preset"),
+        ),
         summary="Tag a version of a preset",
     )
     async def tag(request: Request) -> Response:
@@ -172,7 +213,7 @@ def router(node: Node) -> APIRouter:
 
     @api.delete(
         _TAG,
-        openapi_extra=needs("write", refuses=(400, 404), **gives("Preset")),
+        openapi_extra=needs("write", parameters=[_NAME, _WORD], refuses=(400, 404), **gives("Preset")),
         summary="Take a tag off a preset's version",
     )
     async def untag(request: Request) -> Response:

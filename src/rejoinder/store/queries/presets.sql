@@ -46,4 +46,6 @@ SELECT rejoinder.tag_preset_v1($1, $2, $3, $4);
 
 -- name: referees
 -- Hooks and schedules that name a tool.
-SELECT 'hook' AS kind, name FROM rejoinder.hook WHERE tool = $1 ORDER BY 1, 2 LIMIT $2;
+SELECT kind, name FROM (SELECT 'hook' AS kind, name FROM rejoinder.hook WHERE tool = $1
+                        UNION ALL SELECT 'schedule', name FROM rejoinder.schedule WHERE tool = $1) found
+ ORDER BY 1, 2 LIMIT $2;
