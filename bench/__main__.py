@@ -28,6 +28,7 @@ ROWS = (
     "footprint",
     "million",
     "deadlines",
+    "schedules",
     "faults",
     "starting",
     "forms",
