@@ -15,11 +15,15 @@ from rejoinder.runs.internal import Doorkeeper
 from rejoinder.runs.manifest import Registry, load_manifest
 from rejoinder.runs.tools import Tool
 from rejoinder.store import signals as s
+from tests.integration.agents.conftest import model as model
+from tests.integration.agents.support import agent
 from tests.integration.core.support import run_reaches
 from tests.integration.doors.edge import Edge, edge
 from tests.integration.mcp.serving import MODERN, connected, serving
 from tests.integration.mcp.test_calls import text_of
-from tests.integration.nodes import ANN
+from tests.integration.nodes import ANN, running
+from tests.live.rig.model import Model, prompt, say
+from tests.live.rig.model import tool as scripted
 
 ADMIN = Identity(name="ada", grants=frozenset(("read", "write", "admin")))
 #: Every grant, but only for what is addressed to it.
@@ -179,6 +183,15 @@ def manifest(folder: Path, text: str) -> Registry:
 def test_no_agent_is_given_it(tmp_path: Path, agent: str) -> None:
     with pytest.raises(ConfigurationError, match="confirm_action is internal, and no agent may be given it"):
         manifest(tmp_path, f"tools: [{{module: ./deputies.py}}]\nagents: [{agent}]")
+
+
+async def test_a_graph_that_came_by_it_does_not_run_it(
+    database_url: str, model: Model, deputy: Deputy
+) -> None:
+    said = prompt(say(tools=[scripted("confirm_action", event={})]), say("It would not."))
+    async with running(database_url, agent(deputy.confirm_action)) as node:
+        done = await node.run_service.call("helper", {"message": said}, by=ADMIN, door="test")
+    assert (done.result, deputy.calls) == ("It would not.", [])
 
 
 ATTACHED = """

@@ -148,11 +148,13 @@ async def edge(url: str, *tools: Tool, worker: bool = False, **settings: Any) ->
 
 
 @asynccontextmanager
-async def served(url: str, *tools: Tool, worker: bool = False, **settings: Any) -> AsyncIterator[Edge]:
+async def served(
+    url: str, *tools: Tool, worker: bool = False, port: int = 0, **settings: Any
+) -> AsyncIterator[Edge]:
     """Over a socket, where connections break."""
     async with running(url, *tools, worker=worker, **settings) as node:
         app = create_app(node)
-        address = bind("127.0.0.1", 0)
+        address = bind("127.0.0.1", port)
         async with serving(app, address, grace=0), client(address.url) as owner:
             made = Edge(node, app, owner, address.url, None)
             owner.headers["authorization"] = f"Bearer {await made.key('owner', 'read', 'write', 'admin')}"
