@@ -24,6 +24,7 @@ ROWS = (
     "answering",
     "callbacks",
     "parking",
+    "events",
     "agents",
     "footprint",
     "million",

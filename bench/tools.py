@@ -71,3 +71,8 @@ async def park(refund: str) -> SuspendedInteraction:
 async def decided(ask_result: AskAnswer[Any]) -> dict[str, Any]:
     """Says when it began; the clock is the machine's, so the client can compare."""
     return {"began": time.time(), "answer": ask_result.answer}
+
+
+@tool(idempotent=True)
+async def noop(n: int) -> None:
+    """Do nothing with an event."""
