@@ -11,6 +11,9 @@ import asyncpg
 import pytest
 
 import rejoinder
+from rejoinder.expressions.expression import MOST_TEXT
+from rejoinder.expressions.process import Limits
+from rejoinder.expressions.tokens import REFUSED
 from rejoinder.runs.manifest import ENTRY_KEYS, KEYS
 from rejoinder.runs.tools import CONTINUATION_PARAMETERS, Tool
 from tests.docs.generate import PARTS, REFERENCE, commands, errors, openapi, operations, renewed
@@ -154,6 +157,14 @@ def test_every_kind_of_event_is_there_and_none_that_is_not() -> None:
     )
     points = set(re.findall(r'pause\.here\(\s*"([a-z.]+)"', source)) | {"run.returned", "interaction.reset"}
     assert named == (written - points) | {f"run.{state}" for state in states} | {"run.entered"}
+
+
+def test_every_word_that_expressions_refuse_is_there() -> None:
+    refused = set(_first_cells(_page("expressions.md")))
+    assert refused == set(REFUSED)
+    assert f"{MOST_TEXT:,} characters" in _page("expressions.md")
+    limits = Limits()
+    assert (limits.seconds, limits.memory, limits.given, limits.result) == (1, 256 << 20, 4 << 20, 1 << 20)
 
 
 def test_every_dependency_has_a_reason() -> None:

@@ -33,8 +33,8 @@ class _Nothing:
 #: What an expression without an output comes to. It is not null.
 NOTHING: Final = _Nothing()
 
-#: The first helper is for every expression. One that has ended a helper is asked of the second from then on, so that
-#: it holds up nobody but its like.
+#: The first helper is for every expression. What somebody tries out, and what has ended a helper before, is asked of the
+#: second, so that it holds up nobody but its like.
 _LANES = 2
 _SUSPECTS = 1000
 _LOCATION = re.compile(r" at <top-level>, line (\d+), column (\d+):?")
@@ -101,7 +101,7 @@ class Expressions:
         """Asks once more where a helper ended that another program, or nobody here, ended."""
         innocent = 0
         while True:
-            lane = 1 if program in self._suspects else 0
+            lane = 1 if kind == COMPILE or program in self._suspects else 0
             helper = await self._helper(lane)
             try:
                 return await helper.ask(kind, program, given)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-_WHY = {
+#: What is refused, and why.
+REFUSED = {
     **dict.fromkeys(("env", "$ENV"), "it reads the environment"),
     **dict.fromkeys(
         ("input", "inputs", "input_filename", "input_line_number"), "there is one input, and it is ."
@@ -53,8 +54,8 @@ def refused(text: str) -> str | None:
             return word or None
         # {env: 1} has a key of that name; `def env: ...` defines a function.
         is_key = kind == "word" and before != "def" and _KEY_FOLLOWS.match(text, rest) is not None
-        if kind in ("word", "variable") and not is_key and word in _WHY:
-            return f"{word} is not served: {_WHY[word]}"
+        if kind in ("word", "variable") and not is_key and word in REFUSED:
+            return f"{word} is not served: {REFUSED[word]}"
         before = word
     return None
 

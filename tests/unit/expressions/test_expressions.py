@@ -122,6 +122,15 @@ async def test_who_ends_a_process_fails_alone(expressions: Expressions) -> None:
     assert not helper.ended.is_set()
 
 
+async def test_what_is_tried_out_holds_up_no_event(expressions: Expressions) -> None:
+    good = await expressions.compile(".a", field="condition")
+    assert await expressions.run(good, {"a": 1}) == 1
+    helper = await expressions._helper(0)
+    with pytest.raises(ExpressionError, match="too much memory"):
+        await expressions.compile('"x" * 1e9', field="condition")
+    assert await expressions._helper(0) is helper
+
+
 async def test_nothing_is_evaluated_after_the_end() -> None:
     expressions = Expressions(Limits(seconds=60))
     endless = await expressions.compile("def f: f; f", field="condition")
