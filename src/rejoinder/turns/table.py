@@ -148,6 +148,8 @@ class RunTable(Readings):
     def _pushed(self, event: str, payload: Payload) -> None:
         if event == "shutdown":
             self._stop_notice = payload.get("restartExpectedMs") is None
+            if self._stop_notice:
+                self._finish_streamed()
             return
         session = self._session_of(payload)
         if session is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from rejoinder.turns.finish import finish
@@ -669,3 +671,35 @@ def test_what_a_process_sends_itself_and_the_gateway_lets_wait_is_no_open_run() 
     scene.push(second.bare())
     scene.table.expect(KEY, OTHER, "hello")
     assert scene.table.unfinished() == []
+
+
+@pytest.mark.parametrize(
+    ("notice", "lost", "ended"),
+    [
+        pytest.param({"reason": "gateway stopping"}, False, True, id="it stops"),
+        pytest.param({"reason": "gateway stopping"}, True, False, id="it stops, and frames were lost"),
+        pytest.param(
+            {"reason": "gateway restarting", "restartExpectedMs": 1500}, False, False, id="it restarts"
+        ),
+    ],
+)
+def test_a_run_that_ended_while_the_gateway_was_stopping_is_what_it_streamed(
+    notice: dict[str, Any], lost: bool, ended: bool
+) -> None:
+    # r_sigterm: turns come to their end, every call is refused meanwhile, then the notice comes and the line is cut.
+    scene, f = Scene(), Frames(OWN)
+    scene.hello()
+    scene.push(
+        *f.begin(), f.row(f.asked()), f.call("c1"), f.result("c1"), f.says("All of it.", "All of it.", "i")
+    )
+    if lost:
+        scene.gap()
+    scene.push(*f.final("All of it."), f.settled())
+    scene.push(("shutdown", notice))
+    assert (scene.messages() == {M1: ("All of it.", [("exec", "completed")])}) is ended
+    if not ended:
+        # Back again, the transcript has it.
+        scene.drop()
+        scene.hello("boot-2", row(status="done", lastRunId=OWN))
+        scene.history(f.asked(), f.called("c1"), f.returned("c1"), f.said("All of it."))
+        assert scene.messages() == {M1: ("All of it.", [("exec", "completed")])}
