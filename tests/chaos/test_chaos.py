@@ -134,10 +134,10 @@ async def judge(node: Node, started: list[UUID], *, again: set[UUID]) -> set[UUI
     held = set()
     for row in await node.database.rows("SELECT id, state, held, result, error FROM rejoinder.run"):
         had, most = effects[row["id"]], 2 if row["id"] in again else 1
-        assert had["charge"] <= most, (row["id"], had)
-        assert had["ship"] <= most, (row["id"], had)
+        assert had["charge"] <= most, await story(node, row["id"], had)
+        assert had["ship"] <= most, await story(node, row["id"], had)
         if row["state"] == "succeeded":
-            assert min(had["charge"], had["ship"], had["look"]) >= 1, (dict(row), had)
+            assert min(had["charge"], had["ship"], had["look"]) >= 1, await story(node, row["id"], had)
             assert row["result"].endswith(" is done."), dict(row)
             continue
         assert row["held"], dict(row)
@@ -148,3 +148,16 @@ async def judge(node: Node, started: list[UUID], *, again: set[UUID]) -> set[UUI
     )
     assert {row[0] for row in done} <= held
     return held
+
+
+async def story(node: Node, run_id: UUID, had: Counter[str]) -> str:
+    """All that is recorded of one run: the database is gone by the time that somebody reads of it."""
+    lines = [f"run {run_id} had {dict(had)}"]
+    for query in (
+        "SELECT id, name, state, epoch, starts, round, entered_at FROM rejoinder.step WHERE run_id = $1",
+        "SELECT kind, reason, detail, at FROM rejoinder.event WHERE run_id = $1 ORDER BY seq",
+        "SELECT checkpoint_id, parent_checkpoint_id, metadata FROM rejoinder_checkpoints.checkpoints "
+        "WHERE thread_id = $1::uuid::text ORDER BY checkpoint_id",
+    ):
+        lines += [str(dict(row)) for row in await node.database.rows(query, run_id)]
+    return "\n".join(lines)
