@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 from uuid import UUID, uuid5
@@ -25,7 +25,7 @@ from rejoinder.runs.agent import Conductor
 from rejoinder.runs.driver import goes_on, may_begin_again
 from rejoinder.runs.manifest import Registry
 from rejoinder.runs.tools import Tool
-from rejoinder.schedules.cadence import Cadence, cadence_of
+from rejoinder.schedules.cadence import cadence_of
 from rejoinder.schedules.missed import Turn, turn
 from rejoinder.store import signals as s
 from rejoinder.store.schedules import Schedule, Schedules, Taken
@@ -93,10 +93,12 @@ class Ticker:
         """One look: ``(how many were due, how many of them were taken here)``. ``evaluated``: those with an expression."""
         size = EVALUATED if evaluated else BATCH
         now = await self._schedules.now()
-        due = await self._schedules.due(now, self._tools(), evaluated=evaluated, skip=skip, limit=size)
+        # As they are now: a preset may go while its turn is planned.
+        tools = self._tools()
+        due = await self._schedules.due(now, list(tools), evaluated=evaluated, skip=skip, limit=size)
         if not due:
             return 0, 0
-        turns = await self._planned(due, now)
+        turns = await self._planned(due, now, tools)
         await pause.here("schedule.planned")
         taken, started = await self._schedules.take(turns)
         await pause.here("schedule.taken")
@@ -105,24 +107,32 @@ class Ticker:
             self._signals.tell(s.EVENTS, *([s.STARTS] if started else []))
         return len(due), taken
 
-    async def _planned(self, due: Sequence[Schedule], now: datetime) -> list[Taken]:
+    async def _planned(
+        self, due: Sequence[Schedule], now: datetime, tools: Mapping[str, Tool]
+    ) -> list[Taken]:
         allowed = await self._allowed(due)
-        planned = [self._turn(one, now) for one in due]
-        inputs: list[Any] = [None] * len(due)
+        planned = [(one, found) for one in due if (found := self._turn(one, now)) is not None]
+        inputs: list[Any] = [None] * len(planned)
         if due[0].start_expr is not None:
             inputs = await asyncio.gather(
-                *(self._input(one, turn, now) for one, turn in zip(due, planned, strict=True))
+                *(self._input(one, found, now, tools[one.tool]) for one, found in planned)
             )
         return [
-            self._taken(one, turn, allowed[one.key_id, one.identity], given)
-            for one, turn, given in zip(due, planned, inputs, strict=True)
+            self._taken(one, found, tools[one.tool], allowed[one.key_id, one.identity], given)
+            for (one, found), given in zip(planned, inputs, strict=True)
         ]
 
-    def _turn(self, schedule: Schedule, now: datetime) -> Turn:
+    def _turn(self, schedule: Schedule, now: datetime) -> Turn | None:
+        """None for one that this version cannot read, such as one that a newer one wrote: it is another process'."""
         assert schedule.next_run_at is not None
-        return turn(_cadence(schedule), schedule.anchor_at, schedule.next_run_at, now, schedule.missed)
+        try:
+            cadence = cadence_of(schedule.cadence)
+        except BadInputError:
+            log.warning("a schedule cannot be read", schedule=schedule.name)
+            return None
+        return turn(cadence, schedule.anchor_at, schedule.next_run_at, now, schedule.missed)
 
-    def _taken(self, schedule: Schedule, planned: Turn, allowed: bool, given: Any) -> Taken:
+    def _taken(self, schedule: Schedule, planned: Turn, tool: Tool, allowed: bool, given: Any) -> Taken:
         due_at = schedule.next_run_at
         assert due_at is not None
         let_go = None
@@ -134,7 +144,6 @@ class Ticker:
         error = NO_KEY if not allowed else given if isinstance(given, str) else None
         if error is not None or given is NOTHING:
             return Taken(schedule.id, due_at, planned.slot, planned.next_at, error=error, let_go=let_go)
-        tool = self._registry.get(schedule.tool)
         return Taken(
             schedule.id,
             due_at,
@@ -147,7 +156,7 @@ class Ticker:
             let_go=let_go,
         )
 
-    async def _input(self, schedule: Schedule, planned: Turn, now: datetime) -> Any:
+    async def _input(self, schedule: Schedule, planned: Turn, now: datetime, tool: Tool) -> Any:
         """The tool's input by the schedule's expression: an object, NOTHING, or the text of what is wrong."""
         if planned.slot is None:
             return NOTHING
@@ -165,15 +174,12 @@ class Ticker:
             if not isinstance(given, dict):
                 return "start_expr gave no object"
             arguments = given | schedule.tool_kwargs
-            self._tool(schedule).check_arguments(arguments)
+            tool.check_arguments(arguments)
         except (ExpressionError, ExpressionFailedError) as error:
             return f"start_expr: {error.message}"
         except BadInputError as error:
             return f"start_expr gave what {schedule.tool} does not take: {error.message}"
         return arguments
-
-    def _tool(self, schedule: Schedule) -> Tool:
-        return self._registry.get(schedule.tool)
 
     async def _allowed(self, due: Sequence[Schedule]) -> dict[tuple[UUID | None, str], bool]:
         """Whether each key may still run tools, as the identity that it was bound for."""
@@ -188,8 +194,8 @@ class Ticker:
         identity = await self._keys.identity_of_key(key_id)
         return identity is not None and identity.name == name and identity.may("write")
 
-    def _tools(self) -> list[str]:
-        return [one.tool.name for one in self._registry]
+    def _tools(self) -> dict[str, Tool]:
+        return {one.tool.name: one.tool for one in self._registry}
 
     async def _run(self, evaluated: bool, wake: asyncio.Event) -> None:
         skip = 0
@@ -201,7 +207,7 @@ class Ticker:
             try:
                 due, taken = await self.take_batch(evaluated=evaluated, skip=skip)
                 if not due:
-                    seconds = await self._schedules.seconds_to_next(self._tools(), evaluated=evaluated)
+                    seconds = await self._schedules.seconds_to_next(list(self._tools()), evaluated=evaluated)
             except NotReadyError:
                 pass
             except Exception:
@@ -226,8 +232,3 @@ class Ticker:
 def run_id_of(schedule_id: UUID, slot_at: datetime) -> UUID:
     """The run that a slot starts: the same one whoever starts it."""
     return uuid5(schedule_id, slot_at.astimezone(UTC).isoformat())
-
-
-def _cadence(schedule: Schedule) -> Cadence:
-    # It was looked at when the schedule was made.
-    return cadence_of(schedule.cadence)

@@ -158,6 +158,18 @@ async def test_a_write_whose_reply_was_lost_is_not_done_again(database_url: str,
         assert (await counted(node.database))["runs"] == 3
 
 
+async def test_one_that_cannot_be_read_stands_in_nobodys_way(database_url: str, clock: MovableClock) -> None:
+    await clock.hold()
+    async with tickers(database_url, 1) as (node,):
+        await fill(node.database, 3)
+        await node.database.execute(
+            """UPDATE rejoinder.schedule SET cadence = '{"kind": "of a later version"}' WHERE name = 'sweep_2'"""
+        )
+        assert await node.ticker.take_batch() == (3, 2)
+        found = await counted(node.database)
+        assert (found["runs"], found["due"]) == (2, 1)
+
+
 async def test_the_tickers_of_workers_do_it_by_themselves(database_url: str, clock: MovableClock) -> None:
     await clock.hold()
     async with (
