@@ -11,7 +11,8 @@ from langchain_core.tools import BaseTool, ToolException
 from langgraph.types import interrupt
 from pydantic import PrivateAttr
 
-from rejoinder.agents.steps import Drive, Outcome
+from rejoinder.agents.calls import Outcome
+from rejoinder.agents.steps import Drive
 from rejoinder.contract.answers import SUSPENDED_KEY
 from rejoinder.contract.errors import NoRunError, ToolInternalError
 from rejoinder.runs.tools import Tool

@@ -10,15 +10,17 @@ from langchain_core.messages import AnyMessage
 from langgraph.channels.delta import DeltaChannel
 from langgraph.graph.message import add_messages
 
-#: A conversation is kept whole once in so many steps, and what each step adds in between.
-SNAPSHOT_EVERY = 50
+#: A conversation is kept whole once in so many messages, and what each step adds in between. Those copies are what would
+#: grow with the square of its length; so there is none below a length that few runs reach. Beyond it they bound how many
+#: rows a run reads when it goes on.
+SNAPSHOT_EVERY = 2000
 
 
 def fold(messages: list[AnyMessage] | None, writes: Sequence[Any]) -> list[AnyMessage]:
     """The messages after these writes, in order."""
-    folded: Any = messages or []
-    for write in writes:
-        folded = add_messages(folded, write)
+    # At once: for each alone the whole conversation would be gone through.
+    added = [one for write in writes for one in (write if isinstance(write, list) else [write])]
+    folded: Any = add_messages(messages or [], added)  # type: ignore[arg-type]
     return list(folded)
 
 

@@ -8,33 +8,41 @@ id and its arguments. What was done is read from there; what was asked waits the
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 from uuid import UUID, uuid4, uuid5
 
+from rejoinder.agents.calls import (
+    Outcome,
+    Waiting,
+    asked_by,
+    can_be_asked_anew,
+    go_on,
+    key,
+    names,
+    outcome_of,
+    same,
+    told,
+)
 from rejoinder.asks.asker import Asker
 from rejoinder.asks.horizon import Horizon
 from rejoinder.contract import pause
-from rejoinder.contract.answers import AskAnswer, SuspendedInteraction
+from rejoinder.contract.answers import SuspendedInteraction
 from rejoinder.contract.errors import (
     AskArgumentError,
     LeaseLostError,
     NotReadyError,
     ParkRunTakenDownError,
-    RejoinderError,
     RunInterruptedError,
     RunTerminalFailed,
     SuspensionError,
 )
 from rejoinder.contract.questions import Question
-from rejoinder.runs.approval import approval_of, as_approved
-from rejoinder.runs.approval import go_on as approved
+from rejoinder.runs.approval import as_approved
 from rejoinder.runs.context import RunContext, entering, leaving
-from rejoinder.runs.driver import EscapedError, patiently, public_error
-from rejoinder.runs.tools import Tool, suspensions, to_json
+from rejoinder.runs.driver import EscapedError, patiently
+from rejoinder.runs.tools import Tool
 from rejoinder.store.questions import Questions
 from rejoinder.store.steps import Step, Steps
 
@@ -47,28 +55,6 @@ FATAL = (
     RunTerminalFailed,
     SuspensionError,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a call came to: its result, or the sentence that the model is told of an error."""
-
-    value: Any
-    failed: bool = False
-
-    def as_json(self) -> dict[str, Any]:
-        return {"error": self.value} if self.failed else {"result": self.value}
-
-    @classmethod
-    def of_json(cls, kept: dict[str, Any]) -> Outcome:
-        return cls(kept["error"], failed=True) if "error" in kept else cls(kept.get("result"))
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """The call waits for the answers of these questions."""
-
-    questions: tuple[SuspendedInteraction, ...]
 
 
 class Drive:
@@ -115,7 +101,7 @@ class Drive:
             identifier = uuid4()
             cannot_park = cannot_park or f"{tool.name} was called without a tool call's id, so it cannot park"
         else:
-            identifier = uuid5(self.run_id, _key(place, call_id, tool.name, arguments))
+            identifier = uuid5(self.run_id, key(place, call_id, tool.name, arguments))
         task = self._tasks.get(identifier)
         if task is None or task.done():
             task = asyncio.create_task(
@@ -188,9 +174,9 @@ class Drive:
         except Exception as error:
             if asker.suspended:
                 raise SuspensionError(
-                    f'{tool.name} asked with mode="async" and then failed: {_told(error, self.run_id)}'
+                    f'{tool.name} asked with mode="async" and then failed: {told(error, self.run_id)}'
                 ) from error
-            result = Outcome(_told(error, self.run_id), failed=True)
+            result = Outcome(told(error, self.run_id), failed=True)
         await pause.here("step.returned")
         came = await self._record(identifier, step, tool, asker, result)
         if isinstance(came, Waiting) and step.starts > 1:
@@ -232,7 +218,7 @@ class Drive:
             owner_process=run.owner_process,
             new_run=None,
             cannot_park=cannot_park,
-            name_question=_names(identifier, step.round),
+            name_question=names(identifier, step.round),
             horizon=self.horizon,
             ordinal=run.ordinal,
             park_id=run.park_id,
@@ -266,7 +252,7 @@ class Drive:
                 # Its first question: an agent may be told to call, and a person to call with something else.
                 first = uuid5(identifier, "0.0")
                 arguments = as_approved(arguments, (await self._questions.by_ids([first])).values())
-            return await _go_on(tool, arguments, questions, self.run_id, step.starts)
+            return await go_on(tool, arguments, questions, self.run_id, step.starts)
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is not None and task.cancelling() > 0:
@@ -286,7 +272,7 @@ class Drive:
     async def _record(
         self, identifier: UUID, step: Step, tool: Tool, asker: Asker, result: Any
     ) -> Outcome | Waiting:
-        asked = _asked(tool, asker, result)
+        asked = asked_by(tool, asker, result)
         if asked:
             questions = [one.interaction_id for one in asked]
             written = await patiently(
@@ -295,7 +281,7 @@ class Drive:
                 )
             )
         else:
-            outcome = result if isinstance(result, Outcome) else _outcome(result, self.run_id)
+            outcome = result if isinstance(result, Outcome) else outcome_of(result, self.run_id)
             written = await patiently(
                 lambda: self._steps.record_done(
                     identifier, self.run_id, self.epoch, step.round, step.question_ids, outcome.as_json()
@@ -323,11 +309,11 @@ class Drive:
 
     async def ask_anew(self, question: Question) -> Question:
         """The question itself; where it was withdrawn when its run ended, the one that stands in its place."""
-        while _can_be_asked_anew(question):
+        while can_be_asked_anew(question):
             name = uuid5(question.id, "again")
             found = (await self._questions.by_ids([name])).get(name)
             if found is None:
-                asker = replace(self._context.asker, cannot_park=None, name_question=partial(_same, name))
+                asker = replace(self._context.asker, cannot_park=None, name_question=partial(same, name))
                 try:
                     await self._context.asks.ask_anew(asker, question)
                 except AskArgumentError:
@@ -343,84 +329,3 @@ class Drive:
         if missing:
             raise RunTerminalFailed("a question that this run waited for is no longer kept")
         return [found[one] for one in step.question_ids]
-
-
-async def _go_on(
-    tool: Tool, arguments: dict[str, Any], questions: list[Question], run_id: UUID, attempt: int
-) -> Any:
-    withdrawn = [q for q in questions if q.state not in ("answered", "expired")]
-    if withdrawn:
-        return Outcome(
-            "The question was withdrawn before anybody answered. No consent was given.", failed=True
-        )
-    approval = approval_of(questions)
-    if approval is not None:
-        return await approved(tool, approval)
-    answers = {q.id: AskAnswer.of(q.state, q.answer, q.reply) for q in questions}
-    first = questions[0].id
-    if tool.continuation_function is None:
-        given = list(answers.values())
-        return given[0] if len(given) == 1 else given
-    return await tool.go_on(
-        {
-            "interaction_id": first,
-            "ask_result": answers[first],
-            "answers": answers,
-            "arguments": tool.with_defaults(arguments),
-            "run_id": run_id,
-            "attempt": attempt,
-        }
-    )
-
-
-def _can_be_asked_anew(question: Question) -> bool:
-    # The ticket of an external question is kept by its digest alone, and a called run is over.
-    ours = question.to_kind == "user" and question.answer_format != "external"
-    return question.state == "cancelled" and question.reason == "run ended" and ours
-
-
-def _same(name: UUID) -> UUID:
-    return name
-
-
-def _asked(tool: Tool, asker: Asker, result: Any) -> list[SuspendedInteraction]:
-    """The questions that the call parks on; empty where it is done. Raises SuspensionError where it did neither."""
-    mine = {one.interaction_id for one in asker.suspended}
-    parked = suspensions(result)
-    if parked is None:
-        if mine:
-            raise SuspensionError(
-                f'{tool.name} asked with mode="async" and then returned something else; return what ask returned'
-            )
-        return []
-    if {one.interaction_id for one in parked} != mine:
-        raise SuspensionError(
-            f'{tool.name} must return every question that it asked with mode="async" in this call, and no other'
-        )
-    if len(mine) > 1 and tool.continuation_function is not None and not tool.takes_several_answers:
-        raise SuspensionError(
-            f"{tool.name} parks on several questions, so its continuation must take answers"
-        )
-    return parked
-
-
-def _outcome(result: Any, run_id: UUID) -> Outcome:
-    try:
-        return Outcome(to_json(result))
-    except RejoinderError as error:
-        return Outcome(_told(error, run_id), failed=True)
-
-
-def _told(error: BaseException, run_id: UUID) -> str:
-    return public_error(error, run_id).message
-
-
-def _key(place: str, call_id: str, tool: str, arguments: dict[str, Any]) -> str:
-    # Not by the call's id alone: some models count their calls anew in every turn.
-    return json.dumps([place, call_id, tool, arguments], sort_keys=True, ensure_ascii=True, default=str)
-
-
-def _names(step: UUID, round_: int) -> Callable[[], UUID]:
-    """Ids for what a step asks, in the order it asks: the same ones when its code is played again."""
-    numbers = iter(range(2**31))
-    return lambda: uuid5(step, f"{round_}.{next(numbers)}")

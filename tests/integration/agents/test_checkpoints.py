@@ -11,6 +11,7 @@ import pytest
 
 from rejoinder.contract.errors import ConfigurationError
 from rejoinder.contract.settings import Settings
+from rejoinder.runs.agent import Agent
 from rejoinder.runs.tools import tool
 from rejoinder.store.database import Database
 from rejoinder.tools.interactions import ask_tool
@@ -126,38 +127,70 @@ def test_finished_checkpoints_are_not_kept_longer_than_waiting_ones() -> None:
         )
 
 
+def counting(tools: list[Any], checkpointer: Any) -> Any:
+    """A simple agent whose model calls its tool as often as its message says."""
+    from langchain.agents import create_agent
+    from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+    from langchain_core.messages import AIMessage
+    from langchain_core.outputs import ChatGeneration, ChatResult
+
+    from rejoinder.agents.state import SimpleAgentState
+
+    class Counting(GenericFakeChatModel):
+        def bind_tools(self, tools: Any, **more: Any) -> Any:
+            return self
+
+        def _generate(self, messages: Any, *args: Any, **more: Any) -> ChatResult:
+            done = (len(messages) - 1) // 2
+            call = {"name": "read", "args": {"page": done}, "id": f"call-{done}"}
+            said = AIMessage("Done.") if done == int(messages[0].text) else AIMessage("", tool_calls=[call])
+            return ChatResult(generations=[ChatGeneration(message=said)])
+
+        def _stream(self, *args: Any, **more: Any) -> Any:
+            raise NotImplementedError
+
+    return create_agent(
+        Counting(messages=iter(())), tools, state_schema=SimpleAgentState, checkpointer=checkpointer
+    )
+
+
 async def test_what_a_conversation_takes_grows_with_its_length_and_not_with_its_square(
-    database_url: str, database: Database, model: Model
+    database_url: str, database: Database
 ) -> None:
     @tool(idempotent=True)
     async def read(page: int) -> str:
         """Read a long page."""
-        return f"{page} " + "x" * 2000
+        return f"{page:03} " + "x" * 2000
 
+    reader = Agent("helper", tools=(read,), graph=counting, recursion_limit=1000)
     sizes = []
-    async with running(database_url, agent(read, recursion_limit=200)) as node:
-        for turns in (10, 40):
-            steps = [say(tools=[call("read", page=n)]) for n in range(turns)]
-            result = await node.run_service.call(
-                "helper", {"message": prompt(*steps, say("Done."))}, by=ANN, door="test"
-            )
+    async with running(database_url, reader) as node:
+        for messages in (50, 100, 200):
+            said = str(messages // 2)
+            result = await node.run_service.call("helper", {"message": said}, by=ANN, door="test")
             assert result.result == "Done."
             sizes.append(
                 int(
                     await database.value(
                         """
-                        SELECT sum(octet_length(blob)) FROM (
-                            SELECT blob FROM rejoinder_checkpoints.checkpoint_blobs WHERE thread_id = $1
+                        SELECT sum(bytes) FROM (
+                            SELECT octet_length(blob) AS bytes, thread_id FROM rejoinder_checkpoints.checkpoint_blobs
                             UNION ALL
-                            SELECT blob FROM rejoinder_checkpoints.checkpoint_writes WHERE thread_id = $1) AS kept
+                            SELECT octet_length(blob), thread_id FROM rejoinder_checkpoints.checkpoint_writes
+                            UNION ALL
+                            SELECT octet_length(checkpoint::text || metadata::text), thread_id
+                              FROM rejoinder_checkpoints.checkpoints) AS kept
+                         WHERE thread_id = $1
                         """,
                         str(result.run_id),
                     )
                 )
             )
-    # Four times the conversation, and one whole copy of it by then. Kept whole at every step it were sixteen times as
-    # much.
-    assert sizes[1] < 8 * sizes[0], sizes
+    # Each message costs the same, the hundredth and the two hundredth.
+    first, second = (sizes[1] - sizes[0]) / 50, (sizes[2] - sizes[1]) / 100
+    assert second < first * 1.05, sizes
+    # And hardly more than it is long: half of them are 2,000 characters.
+    assert second < 2500, sizes
 
 
 async def test_sweeping_is_an_administrators(database_url: str) -> None:
