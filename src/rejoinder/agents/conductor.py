@@ -112,7 +112,7 @@ class Agents:
             ended = await self._carry_on(tool, graph, drive, context, context.arguments, 2)
         finally:
             await replay.stop()
-        if replay.waiting:
+        if replay.parked:
             return Parked(tuple(replay.waiting.values()))
         assert not isinstance(ended, Parked)
         return ended["result"]

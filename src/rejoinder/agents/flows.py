@@ -22,7 +22,7 @@ def flow(tool: Resumable, checkpointer: Any) -> Any:
         replay: Any = current_run().replay
         playing: Replay = replay
         result = await playing.play()
-        while playing.waiting:
+        while playing.parked:
             # What it gives back is of an earlier park: the answers are in our rows, and nowhere else.
             interrupt({SUSPENDED_KEY: [str(one) for one in playing.waiting]})
         return {"result": result}

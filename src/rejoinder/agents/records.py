@@ -60,9 +60,12 @@ class Records:
             self._last[branch] = max(number, self._last.get(branch, 0))
 
     async def settle(self) -> None:
-        """Until every step that was begun has come to something."""
+        """Until all that was begun has come to something."""
         while going := {task for task in self._tasks if not task.done()}:
             await asyncio.wait(going)
+        while self.going:
+            self.moved.clear()
+            await self.moved.wait()
 
     async def stop(self) -> None:
         """Cancel what is under way: the process stops, or the caller has gone."""

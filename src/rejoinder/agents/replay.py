@@ -46,7 +46,8 @@ UNWINDING = 5.0
 
 
 class Replay:
-    """One pass through the code of a resumable tool, for one drive of its run. ``waiting`` is what it waits for."""
+    """One pass through the code of a resumable tool, for one drive of its run. ``waiting`` is what it waits for
+    where it has ``parked``."""
 
     def __init__(
         self, tool: Resumable, drive: Drive, steps: Steps, questions: Questions, context: RunContext
@@ -59,6 +60,7 @@ class Replay:
         self._over = False
         self._hanging: set[asyncio.Task[Any]] = set()
         self.waiting: dict[UUID, SuspendedInteraction] = {}
+        self.parked = False
 
     async def load(self) -> None:
         await self._records.load()
@@ -66,11 +68,14 @@ class Replay:
     # Playing
 
     async def play(self) -> Any:
-        """The tool's result as JSON, or None where ``waiting`` is not empty. Raises what the code raised."""
+        """The tool's result as JSON, or None where it has ``parked``. Raises what the code raised."""
         code = asyncio.create_task(self._play(), name=f"resumable.{self._tool.name}")
         try:
             if await self._parks(code):
+                self.parked = True
                 return None
+            # What the code left behind begins nothing more, and ends what it does.
+            self._over = True
             await self._records.settle()
         except asyncio.CancelledError:
             await self._put_away(code)
