@@ -29,7 +29,7 @@ def vendor() -> Iterator[None]:
         yield
 
 
-async def registered(fleet: Fleet, topic: str, tool_kwargs: str) -> None:
+async def registered(fleet: Fleet, topic: str, tool_kwargs: str, tool: str = "delivered") -> None:
     """A bound topic with a hook on it, and a key for it to run under."""
     await fleet.value(
         "INSERT INTO rejoinder.api_key (id, name, identity, grants, digest, created_by) "
@@ -39,10 +39,11 @@ async def registered(fleet: Fleet, topic: str, tool_kwargs: str) -> None:
         """SELECT rejoinder.bind_topic_v1($1, 'stripe', '{"secret_env": "VENDOR_SECRET"}', 'test')""", topic
     )
     await fleet.value(
-        "SELECT rejoinder.register_hook_v1($1, $1, 'delivered', 'hooks', k.id, $2::text::jsonb, NULL, '{}', NULL, NULL,"
+        "SELECT rejoinder.register_hook_v1($1, $1, $3, 'hooks', k.id, $2::text::jsonb, NULL, '{}', NULL, NULL,"
         " NULL, NULL, NULL, '{}', false, 'test') FROM rejoinder.api_key k WHERE k.name = 'hooks'",
         topic,
         tool_kwargs,
+        tool,
     )
 
 
@@ -96,3 +97,36 @@ async def test_a_worker_dies_with_a_hook_run_in_hand(fleet: Fleet, point: str) -
     finally:
         fleet.worker.resume()
     assert (await acted(fleet, topic))["attempts"] == (2 if fails else 1)
+
+
+@pytest.mark.parametrize("tool", ["delivered", "ticked"])
+async def test_a_worker_dies_inside_the_tool(fleet: Fleet, tool: str) -> None:
+    assert fleet.worker is not None
+    topic = f"inside-{tool}"
+    await registered(fleet, topic, "{}", tool)
+    process = await victim(fleet, "worker", "run.entered")
+    fleet.worker.pause()
+    try:
+        assert await post(fleet.servers[0], topic, event()) == "accepted"
+        await died(process)
+    finally:
+        fleet.worker.resume()
+
+    async def settled() -> Any:
+        rows = await fleet.rows(
+            "SELECT id, status, acted_ids, claim_intent, last_error_kind FROM rejoinder.hook_run "
+            "WHERE topic = $1 AND status <> 'outstanding'",
+            topic,
+        )
+        return rows[0] if rows else None
+
+    row = await assert_eventually(settled, "it stays open", 60)
+    if tool == "delivered":
+        # It may not run twice by itself. An operator who has looked lets that very start be replayed.
+        assert tuple(row)[1:2] + tuple(row)[3:] == ("failed", "start", "interrupted")
+        async with client(fleet.servers[0].url) as http:
+            assert (await http.post(f"/api/hook-runs/{row['id']}/retry")).status_code == 200
+        await assert_eventually(settled)
+        row = await acted(fleet, topic)
+    assert row["status"] == "acted"
+    assert len(row["acted_ids"]) == 1
