@@ -14,7 +14,7 @@ _taken: dict[str, set[str]] = {}
 
 
 def _test() -> str:
-    return os.environ.get("PYTEST_CURRENT_TEST", "").rpartition("::")[2].partition(" ")[0]
+    return os.environ.get("PYTEST_CURRENT_TEST", "").rpartition("::")[2].rpartition(" (")[0]
 
 
 def in_database() -> None:

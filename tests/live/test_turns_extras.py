@@ -6,9 +6,10 @@ import base64
 from typing import Any
 
 import pytest
+from playwright.async_api import FilePayload
 
 from rejoinder.openwebui.bundle import build
-from tests.live import chats
+from tests.live import chats, proof
 from tests.live.chats import ChatSession, deploy, first_words, replies, words
 from tests.live.rig.gateway import Gateway
 from tests.live.rig.host import Host
@@ -22,6 +23,36 @@ pipe, watch, chat = chats.pipe, chats.watch, chats.chat
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAEUlEQVR4nGMQaPiAFTEMLQkASvNgAc1fRCsAAAAASUVORK5CYII="
 MAKES = tool("exec", command=f"echo {PNG} | base64 -d > drawn.png; echo hello > notes.txt")
 SHOWS = "Here it is.\n\nMEDIA:drawn.png\n\nMEDIA:./notes.txt"
+
+
+async def test_a_picture_that_a_person_attaches_reaches_the_model(
+    host: Host, watch: Watch, chat: ChatSession, model: Model, host_page: ChatPage
+) -> None:
+    model.rule("what is in it", say("A picture."))
+    await host_page.show(chat.chat)
+    picture: FilePayload = {"name": "drawn.png", "mimeType": "image/png", "buffer": base64.b64decode(PNG)}
+    await host_page.page.locator("input[type=file]").first.set_input_files(picture)
+    await host_page.page.locator("#message-input-container img").wait_for()
+    await host_page.send("what is in it")
+    (reply,) = await replies(host, chat, 1)
+    assert (reply["content"], reply.get("error")) == ("A picture.", None)
+    seen = [
+        part["image_url"]["url"]
+        for one in model.asked[-1].body["messages"]
+        if isinstance(one.get("content"), list)
+        for part in one["content"]
+        if part.get("type") == "image_url"
+    ]
+    assert len(seen) == 1
+    kind, _, content = seen[0].partition(";base64,")
+    assert kind.startswith("data:image/")
+    assert base64.b64decode(content)
+    (asked, _) = await host.thread(chat.chat)
+    assert [one["content_type"] for one in asked["files"]] == ["image/png"]
+    await host_page.show(chat.chat)
+    await host_page.message(asked["id"]).locator("img").first.wait_for()
+    assert host_page.complaints == []
+    await proof.in_page(host_page)
 
 
 async def with_files(host: Host, chat: ChatSession, count: int) -> dict[str, Any]:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+
+import pytest
 
 from rejoinder.turns.identity import message_id
 from tests.live import chats, proof
@@ -82,6 +85,94 @@ async def test_after_an_announced_restart_each_run_goes_on_in_its_own_message(
         await proof.in_page(host_page, message)
     # It keeps a cut run in its books, and would wait minutes for it before it ends.
     gateway.kill()
+
+
+@pytest.mark.parametrize("how", ["SIGTERM", "SIGTERM, then SIGKILL"])
+async def test_the_host_is_stopped_mid_turn_and_started_again(
+    host: Host,
+    watch: Watch,
+    chat: ChatSession,
+    pipe: str,
+    model: Model,
+    host_page: ChatPage,
+    how: str,
+) -> None:
+    # As a container is stopped: asked, and killed where it does not end in time. A person's turn and the agent's own.
+    other = ChatSession(host, await host.new_chat(pipe))
+    await first_words(host, watch, other, pipe)
+    _, mine = await host.send(chat.chat, pipe, prompt(say(tools=[ECHO]), say("Going ", hold("user"), "on.")))
+    run, over = await watch.begin(other, say("Mine ", hold("agent"), "too."))
+    await model.held("user")
+    await model.held("agent")
+    theirs = message_id(other.key, run)
+    assert theirs is not None
+
+    async def shown() -> bool:
+        return any(one["id"] == theirs for one in await host.thread(other.chat))
+
+    await assert_eventually(shown)
+    host.signal(signal.SIGTERM)
+    if how == "SIGTERM":
+        await asyncio.to_thread(host.wait, 60)
+    else:
+        host.kill()
+    # One run ends while nobody is there, the other one goes on.
+    model.release("agent")
+    await over
+    host.spawn()
+    await assert_eventually(lambda: host._healthy(), "the Host did not come back", 120)
+    model.release("user")
+    found = await checked(host, watch, chat, host_page, ("Going on.", ["exec"]))
+    assert found[0]["id"] == mine
+    await checked(host, watch, other, host_page, ("Hello.", []), ("Mine too.", []))
+
+
+async def test_a_gateway_that_is_asked_to_stop_lets_the_reply_come_to_its_end(
+    gateway: Gateway,
+    host: Host,
+    watch: Watch,
+    chat: ChatSession,
+    pipe: str,
+    model: Model,
+    host_page: ChatPage,
+) -> None:
+    _, mine = await host.send(chat.chat, pipe, prompt(say(tools=[ECHO]), say("All ", hold("user"), "of it.")))
+    await model.held("user")
+    gateway.signal(signal.SIGTERM)
+    model.release("user")
+    (only,) = await replies(host, chat, 1, within=120)
+    assert (only["id"], words(only["content"]), card_names(only)) == (mine, "All of it.", ["exec"])
+    assert await asyncio.to_thread(gateway.wait, 60) == 0
+    proof.in_database()
+    await host_page.show(chat.chat)
+    await host_page.shows(mine, "All of it.")
+    await host_page.generating(False)
+    await proof.in_page(host_page)
+
+
+async def test_a_container_stop_of_the_gateway_lets_the_reply_go_on_after_its_start(
+    gateway: Gateway,
+    host: Host,
+    watch: Watch,
+    chat: ChatSession,
+    pipe: str,
+    model: Model,
+    host_page: ChatPage,
+) -> None:
+    # Asked to stop, it waits for the run; whoever stops the container does not, and kills it.
+    model.rule(RECOVERY, say("Carried on."))
+    _, mine = await host.send(chat.chat, pipe, prompt(say(tools=[ECHO]), say("Cut ", hold("user"), "off")))
+    await model.held("user")
+    gateway.signal(signal.SIGTERM)
+    gateway.kill()
+    await asyncio.to_thread(gateway.start)
+    (only,) = await replies(host, chat, 1, within=120)
+    assert (only["id"], words(only["content"])) == (mine, "Carried on.")
+    proof.in_database()
+    await host_page.show(chat.chat)
+    await host_page.shows(mine, "Carried on.")
+    await host_page.generating(False)
+    await proof.in_page(host_page)
 
 
 async def test_a_cut_wire_loses_no_word(
