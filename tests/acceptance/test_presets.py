@@ -53,3 +53,32 @@ async def test_a_server_that_dies_while_it_saves(fleet: Fleet, point: str, saved
         return bool(on_expiry == "resume")
 
     await asyncio.wait_for(assert_eventually(parks_to_resume), 60)
+
+
+async def test_a_worker_that_takes_over_uses_the_version_that_the_dead_one_began_with(fleet: Fleet) -> None:
+    assert fleet.worker is not None
+    good = fleet.servers[0].url
+    body = {
+        "name": "begun",
+        "base_tool": "again",
+        "description": "Asks whether to go on.",
+        "fixed_kwargs": {"on_expiry": "kill"},
+    }
+    assert (await post(good, "/api/presets", body)).status_code == 201
+    victim = fleet.start("worker", pause="run.entered=kill")
+    await fleet.joined(victim)
+    fleet.worker.pause()
+    try:
+        run_id = await fleet.start_run("begun")
+        assert await victim.wait_ended(40) == -9
+        saved = await post(good, "/api/presets/begun/versions", {"fixed_kwargs": {"on_expiry": "resume"}})
+        assert saved.status_code == 201
+    finally:
+        fleet.worker.resume()
+    await fleet.reaches(run_id, "parked")
+    asked = "SELECT on_expiry FROM rejoinder.question WHERE run_id = $1::uuid AND state = 'pending'"
+    assert await fleet.value(asked, run_id) == "kill"
+    # What begins now begins with the new one.
+    later = await fleet.start_run("begun")
+    await fleet.reaches(later, "parked")
+    assert await fleet.value(asked, later) == "resume"
