@@ -32,7 +32,9 @@ class FencedPostgresSaver(AsyncPostgresSaver):
     before the write.
 
     A transaction that writes is over after ``within`` seconds, whatever becomes of this process. One that is paused
-    inside of it keeps its connection, and the run, which nobody could take over: not even its end could be written."""
+    inside of it keeps its connection, and the run, which nobody could take over: not even its end could be written.
+    A server before 17 bounds only what is idle: there one that stops in the middle of sending a batch, which takes
+    microseconds, holds on until its process goes on or ends."""
 
     def __init__(self, pool: Pool, hold: Hold | None, within: float) -> None:
         super().__init__(pool)
