@@ -180,6 +180,8 @@ async def _running(connection: Connection, settings: Settings) -> list[Finding]:
         *_slots(slots, settings),
         *_counts(counts, settings),
         *_writer(writer),
+        *(_closed(await connection.fetch(_sql.closed)) if settings.access_control_enable else ()),
+        *_schedules(await connection.fetchrow(_sql.schedules)),
     ]
 
 
@@ -280,3 +282,26 @@ def _writer(writer: Row | None) -> Iterator[Finding]:
         )
     else:
         yield Finding("streams", "ok", "No transaction holds the streams back.")
+
+
+def _closed(rows: list[Row]) -> Iterator[Finding]:
+    """Doors that something waits behind and that nobody may come through."""
+    if rows:
+        shown = ", ".join(row["door"] for row in rows[:10])
+        yield Finding(
+            "closed doors",
+            "warn",
+            f"Hooks or trigger links wait behind doors that are closed, so nothing reaches them: {shown}.",
+            f"Open one with: rejoinder scopes public pin '{rows[0]['door']}'",
+        )
+
+
+def _schedules(found: Row | None) -> Iterator[Finding]:
+    if found is None or not (found["failing"] or found["late"]):
+        return
+    yield Finding(
+        "schedules",
+        "warn",
+        f"Schedules that started nothing the last time: {found['failing']}; that are late: {found['late']}.",
+        "Look at them with: rejoinder schedules list. Late ones have no worker, or none that knows their tool.",
+    )

@@ -34,3 +34,24 @@ SELECT pid, application_name AS name, extract(epoch FROM clock_timestamp() - xac
 
 -- name: sealed
 SELECT EXISTS (SELECT FROM rejoinder.sealing_key WHERE purpose = $1);
+
+-- name: closed
+-- Doors of outside systems that something waits behind and that no row opens. A topic that a link leads to needs no door
+-- of its own.
+WITH link AS (
+    SELECT topic FROM rejoinder.trigger_link
+     WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > rejoinder.clock())
+), door AS (
+    SELECT DISTINCT '/universal_webhook/' || topic AS door, '/universal_webhook/*' AS whole FROM rejoinder.hook
+     WHERE topic NOT IN (SELECT topic FROM link)
+    UNION ALL
+    SELECT '/trigger/*', '/trigger/*' WHERE EXISTS (SELECT FROM link)
+)
+SELECT door FROM door
+ WHERE NOT EXISTS (SELECT FROM rejoinder.public_route r WHERE r.pattern IN (door.door, door.whole))
+ ORDER BY door LIMIT 20;
+
+-- name: schedules
+SELECT count(*) FILTER (WHERE enabled AND error IS NOT NULL) AS failing,
+       count(*) FILTER (WHERE next_run_at < rejoinder.clock() - interval '1 minute') AS late
+  FROM rejoinder.schedule;
