@@ -1,8 +1,10 @@
 """Where in the code of a resumable tool something is done: the same text each time the code is played.
 
 The code counts what it does: 1, 2, 3. What ``asyncio.gather`` and its like run beside each other counts for itself: 2/1.1
-is the first thing that the first branch does which was begun after 2. A branch takes its place when it is made and not
-when it does something, so that it does not matter which of them is quicker.
+is the first thing that the first branch does which was begun after 2. Which of them is quicker does not matter: a branch
+knows where it came off from when it was made, and those that came off together are counted in the order in which they
+first do something, which is the order in which they were made unless they wait for something else before. Then what was
+recorded does not fit any more, which is found out (see ``records``).
 """
 
 from __future__ import annotations
