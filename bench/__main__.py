@@ -26,6 +26,7 @@ ROWS = (
     "parking",
     "events",
     "agents",
+    "parked_agents",
     "footprint",
     "million",
     "deadlines",
@@ -37,12 +38,12 @@ ROWS = (
 SLOW = ("answering", "callbacks", "parking")
 
 
-async def run(rows: list[str], quick: bool, alone: bool) -> bool:
+async def run(rows: list[str], quick: bool, alone: bool, parked: int | None = None) -> bool:
     """Measure those rows; False where one of them could not be measured."""
     OUT.mkdir(exist_ok=True)
     fine = True
     with scratch() as folder:
-        bed = Bed(folder, quick, alone)
+        bed = Bed(folder, quick, alone, parked)
         await bed.start()
         try:
             for row in rows:
@@ -119,6 +120,9 @@ def main() -> int:
     )
     parser.add_argument("--alone", action="store_true", help="leave out what one would pick instead")
     parser.add_argument(
+        "--parked", type=int, metavar="N", help="so many agents for the row parked_agents, such as 100000"
+    )
+    parser.add_argument(
         "--render", action="store_true", help="draw the page from the last figures, measuring nothing"
     )
     given = parser.parse_args()
@@ -132,7 +136,7 @@ def main() -> int:
 
         OUT.mkdir(exist_ok=True)
         (OUT / "conditions.json").write_bytes(orjson.dumps(conditions()))
-        fine = uvloop.run(run(given.only or list(ROWS), given.quick, given.alone))
+        fine = uvloop.run(run(given.only or list(ROWS), given.quick, given.alone, given.parked))
     missed = render.render(OUT)
     for line in missed:
         print(f"over budget: {line}")

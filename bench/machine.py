@@ -153,11 +153,13 @@ class Process:
 class Bed:
     """The Postgres of one run of the benchmarks, with a migrated template for fresh databases."""
 
-    def __init__(self, folder: Path, quick: bool, alone: bool = False) -> None:
+    def __init__(self, folder: Path, quick: bool, alone: bool = False, parked: int | None = None) -> None:
         self.folder = folder
         self.quick = quick
         #: Leave out what one would pick instead.
         self.alone = alone
+        #: How many agents are parked to see what each costs, where that was said.
+        self.parked = parked
         self._server = EmbeddedServer(DataFolder(folder / "data"))
         self._numbers = iter(range(1, 1000))
         #: Whether a commit waits 5 ms, as on a slow or a cloud disk.

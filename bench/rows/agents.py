@@ -48,8 +48,15 @@ async def measure(bed: Bed) -> list[Line]:
             spread_text(calm),
             "p50 ≤ 25, p99 ≤ 60" if wanted else "",
             calm["p50"] <= 25 and calm["p99"] <= 60 if wanted else None,
+            dbos=told(others, "dbos", lambda o: spread_text(o["one"])),
             langgraph=told(others, "langgraph", lambda o: spread_text(o["one"])),
             raw={"ours": calm, "others": others},
+        ),
+        Line(
+            "the same beside a resumption of theirs, measured in this run (ours ÷ theirs at p50)",
+            "1",
+            dbos=told(others, "dbos", lambda o: f"{calm['p50'] / o['one']['p50']:.2f}"),
+            langgraph=told(others, "langgraph", lambda o: f"{calm['p50'] / o['one']['p50']:.2f}"),
         ),
         Line(f"memory of the worker for each of {len(names):,} agents that parked (KiB)", f"{held:.1f}"),
         Line(
