@@ -185,6 +185,14 @@ def test_no_agent_is_given_it(tmp_path: Path, agent: str) -> None:
         manifest(tmp_path, f"tools: [{{module: ./deputies.py}}]\nagents: [{agent}]")
 
 
+def test_no_agent_is_given_what_is_only_run_pinned(tmp_path: Path) -> None:
+    entry = "tools: [{module: ./deputies.py, include: [theirs], only_pinned: [theirs]}]\n"
+    with pytest.raises(ConfigurationError, match="theirs is internal, and no agent may be given it"):
+        manifest(tmp_path, entry + "agents: [{name: a, model: m, tools: [theirs]}]")
+    with pytest.raises(ConfigurationError, match=r"tools\[0\]\.only_pinned: nobody is none of its tools"):
+        manifest(tmp_path, entry.replace("only_pinned: [theirs]", "only_pinned: [nobody]"))
+
+
 async def test_a_graph_that_came_by_it_does_not_run_it(
     database_url: str, model: Model, deputy: Deputy
 ) -> None:

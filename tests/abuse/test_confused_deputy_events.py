@@ -235,6 +235,49 @@ async def test_no_preset_is_made_of_it_and_a_pin_is_an_admins_to_change(
         assert (await writer.post("/api/run-tool", json=call)).json()["data"]["result"] == "order-7 1"
 
 
+async def test_a_tool_that_is_only_run_pinned_is_pinned_by_an_admin(
+    database_url: str, deputy: Deputy, secret: str
+) -> None:
+    @tool
+    async def composed(reference: str, note: str = "") -> str:
+        return f"{reference} {note}"
+
+    @tool
+    async def other(reference: str) -> str:
+        return reference
+
+    async with (
+        outside(database_url, composed.made_only_pinned(), other, worker=False) as e,
+        await e.client("w", "read", "write") as writer,
+    ):
+        for who in (writer, e.owner):
+            for path in ("/api/run-tool", "/api/tool-runs"):
+                call = {"tool_name": "composed", "arguments": {"reference": "mine"}}
+                assert (await who.post(path, json=call)).json()["code"] == "tool-internal"
+        pinned = {
+            "name": "pinned",
+            "base_tool": "composed",
+            "description": "Pinned.",
+            "fixed_kwargs": {"reference": "order-7"},
+        }
+        refused = await writer.post("/api/presets", json=pinned)
+        assert (refused.status_code, refused.json()["field"]) == (403, "base_tool")
+        loose = await e.owner.post("/api/presets", json=pinned | {"fixed_kwargs": {}})
+        assert (loose.status_code, loose.json()["field"]) == (400, "fixed_kwargs")
+        # Nor by way of a preset of something else, which is theirs to change.
+        mine = pinned | {"name": "mine", "base_tool": "other", "fixed_kwargs": {}}
+        assert (await writer.post("/api/presets", json=mine)).status_code == 201
+        turned = {"base_tool": "composed", "fixed_kwargs": {"reference": "mine"}}
+        assert (await writer.post("/api/presets/mine/versions", json=turned)).status_code in (400, 403)
+
+        assert (await e.owner.post("/api/presets", json=pinned)).status_code == 201
+        call = {"tool_name": "pinned", "arguments": {"note": "thanks"}}
+        assert (await writer.post("/api/run-tool", json=call)).json()["data"]["result"] == "order-7 thanks"
+        names = {one["name"] for one in (await writer.get("/api/tools")).json()["data"]["items"]}
+        assert "pinned" in names
+        assert "composed" not in names
+
+
 def test_outside_a_run_nothing_is_verified() -> None:
     with pytest.raises(RejoinderError):
         verified_event()

@@ -116,9 +116,8 @@ class Deployment:
     async def ask(self, name: str = PRESET, **arguments: Any) -> Asked:
         """Call the tool, and wait until its page is there."""
         known = {one["id"] for one in await self.confirmations()}
-        who = self.admin if "reference" in arguments else self.agent
         call = asyncio.create_task(
-            who.post(
+            self.agent.post(
                 "/api/run-tool", json={"tool_name": name, "arguments": {"question": "Confirmed?"} | arguments}
             )
         )
@@ -328,10 +327,9 @@ async def test_a_confirmation_reaches_the_agent_once_whatever_the_webhooks_do(he
     for tool in ("confirm_action", "reconcile_confirmations"):
         reply = await here.agent.post("/api/run-tool", json={"tool_name": tool, "arguments": {}})
         assert (reply.status_code, reply.json()["code"]) == (403, "tool-internal")
-    reply = await here.agent.post(
-        "/api/run-tool", json={"tool_name": "request_confirmation", "arguments": {}}
-    )
-    assert reply.status_code == 404
+    for tool, status in (("request_confirmation", 404), ("request_confirmation_ask_external", 403)):
+        reply = await here.agent.post("/api/run-tool", json={"tool_name": tool, "arguments": {}})
+        assert reply.status_code == status
     await assert_sound(here.database_url)
 
 
@@ -358,17 +356,10 @@ async def test_what_is_no_confirmation_answers_nothing(here: Deployment) -> None
     assert await asked.result() == CONFIRMED
 
     # The pin has drifted from the request: a verdict on this one alone, and the question is as it was.
-    drifted = {
-        "type": "object",
-        "required": ["reference"],
-        "properties": {"reference": {"const": "order-8"}},
-    }
-    asked = await here.ask(
-        "request_confirmation_ask_external",
-        reference="order-7",
-        return_url="https://shop.example/thanks",
-        answer_schema=drifted,
-    )
+    drifted = json.loads((EXAMPLE / "preset.json").read_text()) | {"name": "drifted"}
+    drifted["fixed_kwargs"]["answer_schema"]["properties"]["reference"]["const"] = "order-8"
+    assert (await here.admin.post("/api/presets", json=drifted)).status_code == 201
+    asked = await here.ask("drifted")
     await here.press(asked)
     assert (await here.settled(3))[2] == "failed"
     assert "answered 400" in (await here.hook_runs())[2]["last_error"]

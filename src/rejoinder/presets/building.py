@@ -118,8 +118,13 @@ def _target(shop: Workshop, document: Document) -> Tool:
         raise PresetFault(
             "base_tool", f"{document.base_tool} is resumable, and no preset may be made of it in this version"
         )
-    if base.internal:
+    if base.internal and not base.only_pinned:
         raise PresetFault("base_tool", f"{document.base_tool} is internal, and no preset may be made of it")
+    if base.only_pinned and not document.fixed_kwargs:
+        raise PresetFault(
+            "fixed_kwargs",
+            f"{document.base_tool} is run with fixed arguments only, so a preset of it fixes some",
+        )
     if base.requires_approval and document.input_map is not None:
         raise PresetFault(
             "input_map",

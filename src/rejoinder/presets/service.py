@@ -127,6 +127,7 @@ class Presets:
         await self._unrestricted(by)
         name = (await self.try_out(body)).name
         document = new_document(body)
+        await self._check_base(name, document, by)
         status = await self._store.create(
             uuid4(), uuid4(), name, document.as_json(), pins=document.pins, by=by.name
         )
@@ -145,6 +146,7 @@ class Presets:
             row, before = await self._seen(name, expected)
             document = changed_document(body, before)
             await self._tried(name, document, row.last + 1)
+            await self._check_base(name, document, by)
             changed = document.changed(before)
             status = await self._store.save(
                 row,
@@ -169,6 +171,7 @@ class Presets:
             version = await self._version(row, number)
             document = Document.of_json(version.document)
             await self._tried(name, document, number)
+            await self._check_base(name, document, by)
             changed = document.changed(before)
             free = by.may("admin") or FREE.issuperset(changed)
             status = await self._store.roll_back(row, number, changed=changed, free=free, by=by.name)
@@ -286,6 +289,22 @@ class Presets:
     async def _unrestricted(self, by: Identity) -> None:
         if by.restricted:
             raise ForbiddenError("A restricted key may not change presets.")
+
+    async def _check_base(self, name: str, document: Document, by: Identity) -> None:
+        """What of a tool that is only run pinned is pinned, is an admin's to say. Raises PresetLockedError."""
+        base = self._registry.manifested(document.base_tool)
+        if base is None or not base.only_pinned or by.may("admin"):
+            return
+        await self._events.add(
+            "access.refused",
+            actor=by.name,
+            reason="preset of a tool that is only run pinned",
+            detail={"preset": name},
+        )
+        raise PresetLockedError(
+            f"{document.base_tool} is run with fixed arguments only, so only an admin makes presets of it.",
+            field="base_tool",
+        )
 
     async def _settled(
         self, status: Status, name: str, changed: list[str], expected: int | None, by: Identity

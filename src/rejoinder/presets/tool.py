@@ -50,6 +50,9 @@ class PresetTool(Tool):
         # All that a tool is made of is the target's, whatever else it may come to have: what it says of itself, what
         # it waits for, and how it goes on.
         vars(self).update(vars(target))
+        if target.only_pinned:
+            # What it fixes is what the base was kept for.
+            self.internal = self.only_pinned = False
         self.name = name
         self.title = None
         self.description = document.description

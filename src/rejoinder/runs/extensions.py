@@ -103,4 +103,5 @@ class Attachments:
         made.requires_approval = made.requires_approval or tool.requires_approval
         # And what nobody may call, nobody may call by way of what wraps it.
         made.internal, made.admin_may_run = tool.internal, tool.admin_may_run
+        made.only_pinned = tool.only_pinned
         return made

@@ -52,4 +52,5 @@ class Doorkeeper:
                 reason="internal tool",
                 detail={"tool": tool.name},
             )
-        raise ToolInternalError(field="tool_name" if run_id is None else None)
+        reason = "This tool is run by way of a preset only." if tool.only_pinned else None
+        raise ToolInternalError(reason, field="tool_name" if run_id is None else None)

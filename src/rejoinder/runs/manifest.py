@@ -6,6 +6,7 @@ tools:
     include: [delete_branch]     # names to expose; left out: every tool of the module
     requires_approval: [delete_branch]  # or true: every tool of the entry
     internal: [confirm_payment]  # or true; nobody calls it, hooks run it
+    only_pinned: [request_payment]  # or true; run by way of presets only
     extensions:                  # see extensions.py
       delete_branch: [[ask_external]]
 extensions_modules: [rejoinder.tools.ask_external]
@@ -35,14 +36,14 @@ from rejoinder.contract.errors import ConfigurationError, ToolNotFoundError
 from rejoinder.contract.verifiers import Verifier
 from rejoinder.runs.agent import Agent
 from rejoinder.runs.extensions import Attachments
-from rejoinder.runs.manifest_agents import APPROVED, INTERNAL, Reader, marked
+from rejoinder.runs.manifest_agents import APPROVED, INTERNAL, ONLY_PINNED, Reader, marked
 from rejoinder.runs.resumable import lacking
 from rejoinder.runs.tools import Tool
 from rejoinder.store.runs import Run
 from rejoinder.verifiers.registry import Verifiers
 
 KEYS = {"tools", "agents", "extensions_modules", "webhook_verifier_modules"}
-ENTRY_KEYS = {"title", "module", "include", "extensions", "requires_approval", "internal"}
+ENTRY_KEYS = {"title", "module", "include", "extensions", "requires_approval", "internal", "only_pinned"}
 #: Keys of the same interface that this version does not serve. Passing over one silently could drop a safeguard.
 NOT_SERVED = {
     "lifecycle_modules",
@@ -235,6 +236,7 @@ def _entry(path: Path, where: str, entry: Any, attachments: Attachments) -> list
     group = str(title) if title is not None else None
     exposed = [*(tools[name] for name in chosen), *composed]
     exposed = marked(f"{where}.internal", hidden, exposed, INTERNAL, fail, also=tools)
+    exposed = marked(f"{where}.only_pinned", entry.get("only_pinned"), exposed, ONLY_PINNED, fail)
     exposed = marked(f"{where}.requires_approval", entry.get("requires_approval"), exposed, APPROVED, fail)
     for tool in exposed:
         if (lack := lacking(tool)) is not None:

@@ -29,9 +29,10 @@ MODEL_KEYS = {"name", "base_url_env", "api_key_env", "options"}
 
 
 Mark = Callable[[Tool], Tool]
-#: To be approved before each call; kept from everybody who calls tools.
+#: To be approved before each call; kept from everybody who calls tools; the same, but for presets of it.
 APPROVED: Mark = Tool.needing_approval
 INTERNAL: Mark = Tool.made_internal
+ONLY_PINNED: Mark = Tool.made_only_pinned
 
 
 def marked(

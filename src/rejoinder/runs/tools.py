@@ -87,6 +87,8 @@ class Tool:
         self.requires_approval = requires_approval
         self.internal = internal
         self.admin_may_run = admin_may_run
+        #: Internal, but an admin may make presets of it, and those are run as any tool is.
+        self.only_pinned = False
         self.continuation_function: Function | None = None
         self._continuation_takes: frozenset[str] = frozenset()
         self._continuation_contexts: Contexts = {}
@@ -182,6 +184,12 @@ class Tool:
         """The same tool, kept from everybody who calls tools."""
         marked = copy.copy(self)
         marked.internal = True
+        return marked
+
+    def made_only_pinned(self) -> Tool:
+        """The same tool, run by way of presets that fix some of its arguments, and in no other way."""
+        marked = copy.copy(self)
+        marked.internal = marked.only_pinned = True
         return marked
 
     def may_run(self, door: str, by: Identity, *, vouched: bool = False) -> bool:
