@@ -31,14 +31,20 @@ def render(out: Path) -> list[str]:
     # A quick run shows whether everything works; the page tells full runs only.
     full = {name: one for name, one in files.items() if not one["quick"]}
     if full and PAGE.exists():
-        text = PAGE.read_text(encoding="utf-8")
-        before, _, rest = text.partition(BEGIN)
-        _, _, after = rest.partition(END)
-        PAGE.write_text(f"{before}{BEGIN}\n{_measured(full, conditions)}\n{END}{after}", encoding="utf-8")
+        section(PAGE, BEGIN, END, _measured(full, conditions))
     if {"answering", "answering-5ms"} <= set(full):
         PICTURE.parent.mkdir(parents=True, exist_ok=True)
         PICTURE.write_text(_picture(full), encoding="utf-8")
     return missed
+
+
+def section(page: Path, begin: str, end: str, text: str) -> None:
+    """Put this between two marks of a page, which must be there. The rest of the page stays."""
+    before, mark, rest = page.read_text(encoding="utf-8").partition(begin)
+    _, closing, after = rest.partition(end)
+    if not mark or not closing:
+        raise ValueError(f"{page} has no {begin} with an {end} after it")
+    page.write_text(f"{before}{begin}\n{text}\n{end}{after}", encoding="utf-8")
 
 
 def _measured(files: dict[str, Any], conditions: dict[str, Any]) -> str:
