@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 
 import pytest
 
@@ -18,6 +19,11 @@ QUERIES = {
     "questions.count": (sql("questions").count, (10_000,)),
     "questions.count_of": (sql("questions").count_of, (10_000, "ann")),
     "questions.next_deadline": (sql("questions").next_deadline, ()),
+    "schedules.due": (
+        sql("schedules").due.replace("{columns}", "*"),
+        (datetime(2030, 1, 1, tzinfo=UTC), ["a"], False, 0, 1000),
+    ),
+    "schedules.next_in": (sql("schedules").next_in, (["a"], False)),
 }
 
 
@@ -29,4 +35,4 @@ async def test_it_follows_an_index(database: Database, name: str) -> None:
         await connection.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off")
         plan = "\n".join(row[0] for row in await connection.fetch(f"EXPLAIN {query}", *arguments))
     assert "Sort" not in plan, plan
-    assert re.search(r"Index (Only )?Scan using (event_order|question_pending)", plan), plan
+    assert re.search(r"Index (Only )?Scan using (event_order|question_pending|schedule_due)", plan), plan
