@@ -43,10 +43,9 @@ def router(node: Node) -> APIRouter:
         budget=BUDGET,
         responses={
             "200": {"description": "A page", "content": {"text/html": {}}},
-            **{
-                str(status): {"description": REASONS[status], "content": {"text/plain": {}}}
-                for status in (403, 404, 503)
-            },
+            "403": {"description": REASONS[403], "content": {"text/plain": {}, "text/html": {}}},
+            "404": {"description": REASONS[404], "content": {"text/plain": {}}},
+            "503": {"description": REASONS[503], "content": {"text/plain": {}}},
         },
     )
 
