@@ -11,7 +11,7 @@ import pytest
 from rejoinder import call_tool, tool
 from rejoinder.contract.errors import ConfigurationError, ToolInternalError
 from rejoinder.contract.identity import LOCAL_OWNER, Identity
-from rejoinder.runs.internal import Doorkeeper
+from rejoinder.runs.internal import Doorkeeper, may_run
 from rejoinder.runs.manifest import Registry, load_manifest
 from rejoinder.runs.tools import Tool
 from rejoinder.store import signals as s
@@ -279,8 +279,8 @@ def test_which_doors_lead_to_internal_tools(
     deputy: Deputy, door: str, by: Identity, vouched: bool, may: tuple[bool, bool]
 ) -> None:
     both = (deputy.confirm_action, deputy.reconcile)
-    assert tuple(one.may_run(door, by, vouched=vouched) for one in both) == may
-    assert deputy.go_between.may_run(door, by)
+    assert tuple(may_run(one, door, by, vouched=vouched) for one in both) == may
+    assert may_run(deputy.go_between, door, by)
 
 
 async def test_a_run_that_waits_for_a_worker_is_looked_at_again(database_url: str, deputy: Deputy) -> None:

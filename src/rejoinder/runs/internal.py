@@ -11,12 +11,26 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 from uuid import UUID
 
+from rejoinder.contract.deliveries import DOOR as HOOKS
 from rejoinder.contract.errors import ToolInternalError
 from rejoinder.contract.identity import Identity
-from rejoinder.runs.tools import HOOKS, Tool
+from rejoinder.runs.tools import Tool
+
+#: The doors that an admin's own word comes through.
+ADMINS_DOORS = frozenset(("run-tool", "tool-runs", "schedules"))
 
 #: Whether the run with this id was started by a hook of an admin's, on a delivery that a verifier vouched for.
 Vouches = Callable[[UUID], Awaitable[bool]]
+
+
+def may_run(tool: Tool, door: str, by: Identity, *, vouched: bool = False) -> bool:
+    """Whether a run of this tool may come from ``door``. ``vouched``: a verifier did so for the event that a hook of an
+    admin's starts it on."""
+    if not tool.internal:
+        return True
+    if door == HOOKS:
+        return vouched
+    return tool.admin_may_run and door in ADMINS_DOORS and "admin" in by.grants and not by.restricted
 
 
 class Trail(Protocol):
@@ -41,7 +55,7 @@ class Doorkeeper:
         vouched = False
         if door == HOOKS and run_id is not None and self._vouches is not None:
             vouched = await self._vouches(run_id)
-        if tool.may_run(door, by, vouched=vouched):
+        if may_run(tool, door, by, vouched=vouched):
             return
         if self._trail is not None:
             await self._trail.add(

@@ -18,7 +18,6 @@ from pydantic_core import to_json as json_bytes
 
 from rejoinder.contract.answers import AskAnswer, SecretValue, SuspendedInteraction
 from rejoinder.contract.errors import ConfigurationError, ToolArgumentError, ToolFailedError
-from rejoinder.contract.identity import Identity
 from rejoinder.contract.text import unstorable
 from rejoinder.runs.elicitation import Context
 
@@ -29,9 +28,6 @@ _THEIR_CONTEXT = ("mcp.server.mcpserver.context", "Context")
 
 #: What a continuation may ask to be given, by parameter name.
 CONTINUATION_PARAMETERS = ("interaction_id", "ask_result", "answers", "arguments", "run_id", "attempt")
-#: The door of the runs that hooks start, and those that an admin's own word comes through.
-HOOKS = "hooks"
-ADMINS_DOORS = frozenset(("run-tool", "tool-runs", "schedules"))
 #: Bytes of JSON. The column takes four times as much; a run whose end it refused would never end.
 MAX_RESULT = 64 * 2**20
 _NAME = r"^[A-Za-z_][A-Za-z0-9_.-]{0,127}$"
@@ -191,15 +187,6 @@ class Tool:
         marked = copy.copy(self)
         marked.internal = marked.only_pinned = True
         return marked
-
-    def may_run(self, door: str, by: Identity, *, vouched: bool = False) -> bool:
-        """Whether a run of this tool may come from ``door``. ``vouched``: a verifier did so for the event that a hook
-        of an admin's starts it on."""
-        if not self.internal:
-            return True
-        if door == HOOKS:
-            return vouched
-        return self.admin_may_run and door in ADMINS_DOORS and "admin" in by.grants and not by.restricted
 
     def why_not_park(self) -> str | None:
         """Why a run cannot be parked on what this tool's own code asks, or None."""
