@@ -127,6 +127,9 @@ async def _filled(e: Edge) -> Target:
     key = e.owner.headers["authorization"].removeprefix("Bearer ")
     known: dict[str, list[str]] = {"name": ["spare", "echo"], "tool_name": ["echo", "ask", "list_parked"]}
     await e.node.access.create_key(name="spare", grants=["read"], by=LOCAL_OWNER)
+    known["topic"] = ["orders"]
+    for pattern in ("/universal_webhook/*", "/trigger/*"):
+        await e.node.public_routes.pin(pattern, by=LOCAL_OWNER)
     until = (datetime.now(UTC) + timedelta(days=1)).isoformat()
     for number in range(40):
         arguments = {"question": f"{number}?", "mode": "async", "expiry_at": until} | ASKS[number % len(ASKS)]
