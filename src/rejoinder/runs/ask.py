@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Literal, TypeAlias, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast, overload
 
 from pydantic import BaseModel
 
@@ -24,6 +24,13 @@ Media: TypeAlias = "Sequence[MediaItem | dict[str, Any]]"
 Schema: TypeAlias = "type[BaseModel] | dict[str, Any]"
 #: A catalogue of the sender's own words, as ``docs/reference/forms.md`` lists them.
 Wording: TypeAlias = "BaseModel | dict[str, Any]"
+
+if TYPE_CHECKING:
+    T = TypeVar("T")
+
+    # No object is both; a type that is lets either kind of tool be written without a cast.
+    class AskedLater(AskAnswer[T], SuspendedInteraction):  # type: ignore[misc]
+        """What ``mode="async"`` returns is the one in a tool with a continuation, and the other in a resumable tool."""
 
 
 @overload
@@ -114,7 +121,7 @@ async def ask(
     mode: Literal["async"],
     expiry_at: datetime,
     on_expiry: Literal["kill", "resume"] = "kill",
-) -> SuspendedInteraction: ...
+) -> AskedLater[dict[str, Any]]: ...
 @overload
 async def ask(
     question: str,
@@ -140,9 +147,35 @@ async def ask(
     *,
     mode: Literal["async"],
     expiry_at: datetime,
-    answer_format: Literal["text", "confirm", "select", "form"] = "text",
+    answer_format: Literal["text", "select"] = "text",
     options: Sequence[str] | None = None,
-    schema: Schema | None = None,
+    group_id: str | None = None,
+    audience: str | None = None,
+    media: Media | None = None,
+    wording: Wording | None = None,
+    on_expiry: Literal["kill", "resume"] = "kill",
+) -> AskedLater[str]: ...
+@overload
+async def ask(
+    question: str,
+    *,
+    mode: Literal["async"],
+    expiry_at: datetime,
+    answer_format: Literal["confirm"],
+    group_id: str | None = None,
+    audience: str | None = None,
+    media: Media | None = None,
+    wording: Wording | None = None,
+    on_expiry: Literal["kill", "resume"] = "kill",
+) -> AskedLater[bool]: ...
+@overload
+async def ask(
+    question: str,
+    *,
+    mode: Literal["async"],
+    expiry_at: datetime,
+    answer_format: Literal["form"],
+    schema: Schema,
     data: FormData | None = None,
     pages: Sequence[FormPage] | None = None,
     group_id: str | None = None,
@@ -150,7 +183,7 @@ async def ask(
     media: Media | None = None,
     wording: Wording | None = None,
     on_expiry: Literal["kill", "resume"] = "kill",
-) -> SuspendedInteraction: ...
+) -> AskedLater[dict[str, Any]]: ...
 @overload
 async def ask(
     question: str | None = None,
@@ -165,7 +198,7 @@ async def ask(
     group_id: str | None = None,
     media: Media | None = None,
     on_expiry: Literal["kill", "resume"] = "kill",
-) -> SuspendedInteraction: ...
+) -> AskedLater[Any]: ...
 async def ask(question: str | None = None, **arguments: Any) -> Any:
     """Ask a person, from inside a tool that Rejoinder runs.
 

@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, assert_type
 from uuid import UUID
 
 import pytest
@@ -266,13 +266,15 @@ async def fail() -> None:
 @tool(resumable=True)
 async def typed() -> Any:
     receipt = await pay(3)
-    assert isinstance(receipt, Receipt)
+    assert isinstance(assert_type(receipt, Receipt), Receipt)
     assert receipt.at.tzinfo is not None
     try:
         await fail()
     except StepFailedError as error:
         effects[f"{error.step}: {error.raised}"] += 1
-    await sure("Later?")
+    later = await ask("Later?", answer_format="confirm", mode="async", expiry_at=in_an_hour())
+    assert assert_type(later.answer, bool)
+    assert_type(await step("charge", charge, 1), dict[str, int])
     return receipt.amount
 
 
@@ -281,7 +283,7 @@ async def test_decorated_steps_and_failures_are_the_same_when_the_run_goes_on(da
         run_id = await begin(node, "typed")
         await answer(node, await the_question(node), True)
         assert await finished(node, run_id) == 3
-    assert effects == Counter({"pay": 1, "fail": 1, "fail it: KeyError": 2})
+    assert effects == Counter({"pay": 1, "fail": 1, "fail it: KeyError": 2, "charge 1": 1})
     assert (await pay(4)).amount == 4
 
 
