@@ -29,11 +29,11 @@ from rejoinder.contract.errors import (
 from rejoinder.contract.questions import AskRequest, Question
 from rejoinder.observe.logs import get_logger
 from rejoinder.runs.approval import approval_of, approval_request, approved_arguments
+from rejoinder.runs.calling import invoke
 from rejoinder.runs.context import RunContext, entering, leaving
 from rejoinder.runs.driver import EscapedError
 from rejoinder.runs.nested import NestedCalls
 from rejoinder.runs.resumable import MOST_OPERATIONS, Resumable
-from rejoinder.runs.tools import invoke
 from rejoinder.store.questions import Questions
 from rejoinder.store.steps import Steps
 

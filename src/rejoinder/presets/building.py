@@ -114,7 +114,7 @@ def _target(shop: Workshop, document: Document) -> Tool:
         raise PresetFault(
             "base_tool", f"{document.base_tool} is an agent, and an agent is no base for a preset"
         )
-    if getattr(base, "checkpointed", False):
+    if base.checkpointed:
         raise PresetFault(
             "base_tool", f"{document.base_tool} is resumable, and no preset may be made of it in this version"
         )

@@ -45,10 +45,3 @@ class PresetLockedError(RejoinderError):
 
     code = "preset-locked"
     status = 403
-
-
-class PresetBrokenError(RejoinderError):
-    """The preset cannot be made into a tool here, for the reason that its entry in the list gives."""
-
-    code = "preset-broken"
-    status = 409

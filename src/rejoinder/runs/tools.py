@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import contextvars
 import copy
 import inspect
-import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeAlias, cast, get_args, get_origin, get_type_hints, overload
 from uuid import UUID
 
@@ -19,6 +16,7 @@ from pydantic_core import to_json as json_bytes
 from rejoinder.contract.answers import AskAnswer, SecretValue, SuspendedInteraction
 from rejoinder.contract.errors import ConfigurationError, ToolArgumentError, ToolFailedError
 from rejoinder.contract.text import unstorable
+from rejoinder.runs.calling import invoke
 from rejoinder.runs.elicitation import Context
 
 Function = Callable[..., Any]
@@ -246,44 +244,6 @@ def tool(function: Function | None = None, /, **options: Any) -> Tool | Callable
 
         return lambda f: Resumable(f, **options)
     return lambda f: Tool(f, **options)
-
-
-async def invoke(function: Function, arguments: dict[str, Any]) -> Any:
-    """Call it here where it is async, else in a thread of its own. Raises what it raises."""
-    if inspect.iscoroutinefunction(function):
-        return await cast("Awaitable[Any]", function(**arguments))
-    return await _in_thread(function, arguments)
-
-
-async def _in_thread(function: Function, arguments: dict[str, Any]) -> Any:
-    """Call ``function`` in a thread of its own. Not in the loop's pool: that has few threads, and each that waits for
-    a person would keep the others from running. A daemon: Python waits for the others when a process ends."""
-    loop = asyncio.get_running_loop()
-    ended: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
-    context = contextvars.copy_context()
-
-    def end(outcome: tuple[Any, BaseException | None]) -> None:
-        if not ended.done():
-            ended.set_result(outcome)
-
-    def work() -> None:
-        outcome: tuple[Any, BaseException | None]
-        try:
-            outcome = context.run(function, **arguments), None
-        except BaseException as raised:
-            outcome = None, raised
-        # The process may have stopped meanwhile.
-        with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(end, outcome)
-
-    threading.Thread(
-        target=work, name=f"rejoinder.tool.{getattr(function, '__name__', 'step')}", daemon=True
-    ).start()
-    result, error = await ended
-    if error is not None:
-        # Raised here and not set on the future, which takes no StopIteration.
-        raise error
-    return result
 
 
 def _hints_of(function: Function, name: str) -> dict[str, Any]:
