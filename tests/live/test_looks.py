@@ -51,6 +51,7 @@ async def pages_of(live: Live) -> dict[str, str]:
         "hooks": "/hooks",
         "trigger": await hooked(live),
         "presets": "/presets",
+        "schedules": await scheduled(live),
         "preset": await preset(live),
         "audit": "/audit",
         "keys": "/keys",
@@ -75,6 +76,20 @@ async def hooked(live: Live) -> str:
     _, token = await node.trigger_links.mint(link, by=LOCAL_OWNER)
     await node.public_routes.pin("/trigger/*", by=LOCAL_OWNER)
     return f"/trigger/{token}"
+
+
+async def scheduled(live: Live) -> str:
+    """A schedule with a long name, one by a crontab, and one that is off. Returns the list's path."""
+    order = {"tool_name": "ask", "tool_kwargs": {"question": "Is it done?"}, "cadence": None}
+    when = {"kind": "crontab", "expression": "30 3 * * mon-fri"}
+    for name in ("the nightly sweep of everything old on the third volume", "off"):
+        cadence = {"kind": "interval", "every": 900}
+        await live.node.schedules.create(
+            order | {"schedule_name": name, "cadence": cadence}, by=LOCAL_OWNER, via="http"
+        )
+    await live.node.schedules.create(order | {"cadence": when}, by=LOCAL_OWNER, via="http")
+    await live.node.schedules.enable("off", False, by=LOCAL_OWNER, via="http")
+    return "/schedules"
 
 
 async def preset(live: Live) -> str:
