@@ -181,6 +181,7 @@ TOOLS: dict[Flow, tuple[str, ...]] = {
 OF_AGENTS = {point for point in (*BEFORE, *AFTER) if point.startswith(("step.", "agent."))} | {
     "checkpoint.writing",
     "checkpoint.held",
+    "step.interrupted",
 }
 #: Points between runs that call each other.
 OF_CHAINS = {"nested.parked", "chain.settled"}
