@@ -8,7 +8,6 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-import rejoinder.doors.hook_record_schemas  # noqa: F401
 from rejoinder.doors.admission import Door, identity_of, needs, unrestricted
 from rejoinder.doors.bodies import SMALL, read_object, reply
 from rejoinder.doors.parameters import Words

@@ -7,8 +7,6 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-# Its import is what puts the schemas into the document.
-import rejoinder.doors.preset_schemas  # noqa: F401
 from rejoinder.doors.admission import Door, identity_of, needs
 from rejoinder.doors.bodies import LARGE, SMALL, read_object, reply
 from rejoinder.doors.parameters import Words

@@ -10,7 +10,6 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-import rejoinder.doors.hook_record_schemas  # noqa: F401
 from rejoinder.contract.errors import (
     AuthenticationError,
     BadInputError,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from rejoinder.doors.schemas import (
+from rejoinder.doors.schemas.words import (
     ANY,
     MOMENT,
     OBJECT,
-    SCHEMAS,
     TEXT,
     TRUTH,
     WHOLE,
@@ -31,7 +30,7 @@ _OPTIONAL: dict[str, Schema] = {
 _DOCUMENT = {"base_tool": TEXT, "description": TEXT, **_OPTIONAL}
 _MADE = {"created_at": MOMENT, "created_by": TEXT}
 
-SCHEMAS |= {
+SCHEMAS: dict[str, Schema] = {
     "NewPreset": record(
         {"name": TEXT, "base_tool": TEXT, "description": TEXT},
         _OPTIONAL,

@@ -1,11 +1,11 @@
-"""What the doors of topics, hooks and trigger links take and give."""
+"""What the doors of topics, hooks, trigger links and kept runs take and give."""
 
 from __future__ import annotations
 
-from rejoinder.doors.schemas import (
+from rejoinder.doors.schemas.words import (
+    ID,
     MOMENT,
     OBJECT,
-    SCHEMAS,
     TEXT,
     TRUTH,
     WHOLE,
@@ -26,7 +26,56 @@ _BINDING = {
     "bound_by": maybe(TEXT),
 }
 
-SCHEMAS |= {
+SCHEMAS: dict[str, Schema] = {
+    "Verifiers": record({"items": items(record({"name": TEXT, "post_only": TRUTH}))}),
+    "Delivered": record(
+        {"status": one_of(("accepted", "already_seen")), "topic": TEXT},
+        description="accepted: the event is kept. already_seen: this very delivery was kept before.",
+    ),
+    "HookRuns": record(
+        {
+            "items": items(
+                record(
+                    {
+                        "id": ID,
+                        "topic": TEXT,
+                        "hook": TEXT,
+                        "status": one_of(("outstanding", "failed")),
+                        "attempts": WHOLE,
+                        "next_attempt_at": maybe(MOMENT),
+                        "acted": TRUTH,
+                        "acted_ids": items(ID),
+                        "claim_intent": one_of(("", "start", "resume")),
+                        "last_error": maybe(TEXT),
+                        "last_error_kind": maybe(TEXT),
+                        "created_at": MOMENT,
+                        "failed_at": maybe(MOMENT),
+                    },
+                    description="acted: a run of it succeeded, parked or was lost. acted_ids: the runs that it started.",
+                )
+            ),
+            "next_cursor": maybe(TEXT),
+            "outstanding": WHOLE,
+            "failed": WHOLE,
+        }
+    ),
+    "HookRunChanged": record({"id": ID, "status": one_of(("outstanding", "discarded"))}),
+    "Notifications": record(
+        {
+            "items": items(
+                record(
+                    {
+                        "id": ID,
+                        "kind": TEXT,
+                        "about": maybe(ID),
+                        "text": TEXT,
+                        "created_at": MOMENT,
+                        "resolved_at": maybe(MOMENT),
+                    }
+                )
+            )
+        }
+    ),
     "NewHook": record(
         {"name": NAME, "topic": NAME, "tool": TEXT, "execution_key": TEXT},
         {"tool_kwargs": maybe(OBJECT), "condition": maybe(TEXT), "start_expr": maybe(TEXT)},
