@@ -7,6 +7,7 @@ skipped or doubled where a country changes its clocks.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -30,20 +31,20 @@ MAX_EXPRESSION = 200
 _MICROSECOND = timedelta(microseconds=1)
 
 
-class Cadence:
+class Cadence(ABC):
     """``after`` and ``until`` take and give moments with a zone; ``anchor`` is where the schedule began."""
 
     def start(self, now: datetime) -> datetime:
         """The anchor of a schedule that is made at ``now``."""
         return now
 
+    @abstractmethod
     def after(self, moment: datetime, anchor: datetime) -> datetime | None:
         """The first slot after ``moment``, or None where no more comes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def until(self, moment: datetime, anchor: datetime) -> datetime | None:
         """The last slot at or before ``moment``, or None where none has come yet."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
