@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from rejoinder.asks.tickets import PATH
@@ -133,7 +133,8 @@ class Bridge:
 
         Raises CallbackUrlError before anything is sent, CallbackDoorError for a verdict of the door, and
         CallbackUnreachableError where it gave none after every attempt."""
-        door = f"{self.base}{PATH}/{self.ticket_of(url)}"
+        ticket = self.ticket_of(url)
+        door = f"{self.base}{PATH}/{ticket}"
         headers = {"content-type": "application/json", self.header: self.secret}
         content = json.dumps(payload, allow_nan=False).encode()
 
@@ -154,7 +155,7 @@ class Bridge:
             raise CallbackUnreachableError(
                 f"the callback door answered {reply.status} each of {self.ladder.attempts} times"
             )
-        return _verdict(reply)
+        return _verdict(reply, ticket, self.secret)
 
 
 def passing(reply: Reply) -> bool:
@@ -162,7 +163,7 @@ def passing(reply: Reply) -> bool:
     return reply.status >= 500 or reply.status in _OVER
 
 
-def _verdict(reply: Reply) -> Status:
+def _verdict(reply: Reply, *hidden: str) -> Status:
     body = read_body(reply)
     if reply.status == 200 and isinstance(body, dict):
         data = body.get("data")
@@ -171,7 +172,11 @@ def _verdict(reply: Reply) -> Status:
             return "answered"
         if status == "already_answered":
             return "already_answered"
-    raise CallbackDoorError(reply.status, body)
+    # What answers in the door's place may say back which path it does not know, and errors are kept and shown.
+    content = reply.content
+    for one in hidden:
+        content = content.replace(one.encode(), b"******")
+    raise CallbackDoorError(reply.status, read_body(replace(reply, content=content)))
 
 
 def read_body(reply: Reply) -> Any:

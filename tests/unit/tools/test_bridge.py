@@ -172,6 +172,19 @@ def test_a_verdict_is_not_argued_with(status: int) -> None:
     assert len(door.sent) == 1
 
 
+@pytest.mark.parametrize("status", [200, 302, 400, 404, 418])
+@pytest.mark.parametrize(
+    "body", [b"no route for %b %b", b'{"error": "no route for %b", "headers": ["%b"]}', b'["%b", {"%b": 1}]']
+)
+def test_what_is_said_back_of_a_request_is_not_told(status: int, body: bytes) -> None:
+    """What does not know a path often names it; and an error of the bridge is kept, listed and logged."""
+    with pytest.raises(CallbackDoorError) as caught:
+        Door(said(status, body % ((DOOR + TICKET).encode(), SECRET.encode()))).answer()
+    told = f"{caught.value.message} {caught.value.body!r}"
+    assert "******" in told
+    assert not [one for one in (TICKET, SECRET) if one in told]
+
+
 @pytest.mark.parametrize(
     "body",
     [b"<html>hello</html>", {}, [], None, {"data": None}, {"data": {"status": "already_seen"}}, b"\xff"],
