@@ -241,6 +241,35 @@ def test_the_mark_holds_for_what_is_made_of_a_tool_that_stays_hidden(tmp_path: P
     assert "theirs" not in registry
 
 
+@pytest.mark.parametrize(
+    ("marks", "pinned"),
+    [
+        ("only_pinned: [theirs]", {"theirs", "theirs_ask_external"}),
+        ("only_pinned: [theirs_ask_external]", {"theirs_ask_external"}),
+        ("only_pinned: [theirs_ask_external]\n    internal: [theirs]", None),
+        ("only_pinned: [theirs]\n    internal: [theirs]", None),
+        ("only_pinned: [theirs]\n    internal: [theirs_ask_external]", {"theirs"}),
+        ("only_pinned: [theirs]\n    internal: true", None),
+        ("only_pinned: true\n    internal: [theirs]", None),
+        ("only_pinned: [request_ask_external]", None),
+        ("only_pinned: [request]", None),
+        ("only_pinned: true", None),
+    ],
+)
+def test_what_is_only_run_pinned_is_so_under_every_name_and_frees_nothing_internal(
+    tmp_path: Path, marks: str, pinned: set[str] | None
+) -> None:
+    """``request`` is internal by its author's own word. A preset may be called by everybody."""
+    text = ATTACHED.replace("include: []", f"include: [theirs]\n    {marks}")
+    if pinned is None:
+        with pytest.raises(ConfigurationError, match=r"only_pinned: \w+ is internal, and no preset may be"):
+            manifest(tmp_path, text)
+        return
+    registry = manifest(tmp_path, text)
+    assert {one.tool.name for one in registry if one.tool.only_pinned} == pinned
+    assert all(registry.get(name).internal for name in pinned)
+
+
 @pytest.mark.parametrize("marks", ["internal: [nobody]", "internal: 1", "internal: [[theirs]]"])
 def test_a_mark_that_marks_nothing_stops_the_start(tmp_path: Path, marks: str) -> None:
     with pytest.raises(ConfigurationError, match=r"tools\[0\]\.internal"):
@@ -281,6 +310,7 @@ def test_which_doors_lead_to_internal_tools(
     both = (deputy.confirm_action, deputy.reconcile)
     assert tuple(may_run(one, door, by, vouched=vouched) for one in both) == may
     assert may_run(deputy.go_between, door, by)
+    assert not may_run(deputy.go_between.made_only_pinned(), door, by, vouched=vouched)
 
 
 async def test_a_run_that_waits_for_a_worker_is_looked_at_again(database_url: str, deputy: Deputy) -> None:

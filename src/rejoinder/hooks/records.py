@@ -16,11 +16,13 @@ from rejoinder.contract.errors import (
     BadInputError,
     ForbiddenError,
     RejoinderError,
+    ToolInternalError,
     ToolNotFoundError,
 )
 from rejoinder.contract.identity import Identity
 from rejoinder.expressions import Expressions
 from rejoinder.hooks.fields import kwargs_of, name_of
+from rejoinder.runs.internal import ONLY_PINNED
 from rejoinder.runs.manifest import Registry
 from rejoinder.store.events import Events
 from rejoinder.store.hooks import Hook, HookStore, NewHook, Topic
@@ -87,6 +89,8 @@ class HookRecords:
         tool = self._tool(body.get("tool"))
         key = await self._access.execution_key(body.get("execution_key"), by=by)
         admin = by.may("admin")
+        if admin and self._registry.get(tool).only_pinned:
+            raise ToolInternalError(ONLY_PINNED, field="tool")
         hook = NewHook(
             name=name,
             topic=topic,

@@ -18,6 +18,7 @@ from rejoinder.runs.tools import Tool
 
 #: The doors that an admin's own word comes through.
 ADMINS_DOORS = frozenset(("run-tool", "tool-runs", "schedules"))
+ONLY_PINNED = "This tool is run by way of a preset only."
 
 #: Whether the run with this id was started by a hook of an admin's, on a delivery that a verifier vouched for.
 Vouches = Callable[[UUID], Awaitable[bool]]
@@ -28,6 +29,8 @@ def may_run(tool: Tool, door: str, by: Identity, *, vouched: bool = False) -> bo
     admin's starts it on."""
     if not tool.internal:
         return True
+    if tool.only_pinned:
+        return False
     if door == HOOKS:
         return vouched
     return tool.admin_may_run and door in ADMINS_DOORS and "admin" in by.grants and not by.restricted
@@ -66,5 +69,5 @@ class Doorkeeper:
                 reason="internal tool",
                 detail={"tool": tool.name},
             )
-        reason = "This tool is run by way of a preset only." if tool.only_pinned else None
+        reason = ONLY_PINNED if tool.only_pinned else None
         raise ToolInternalError(reason, field="tool_name" if run_id is None else None)

@@ -210,13 +210,13 @@ def _entry(path: Path, where: str, entry: Any, attachments: Attachments) -> list
         raise ConfigurationError(f"the manifest {path}: {where}.module must name a module or a file")
     tools = {t.name: t for t in vars(_import(path, where, module_name)).values() if isinstance(t, Tool)}
     fail = partial(_failure, path)
-    hidden = entry.get("internal")
-    if isinstance(hidden, list):
-        # What is composed of an internal tool is internal too, so these are marked before.
-        own = [name for name in hidden if isinstance(name, str) and name in tools]
-        tools |= {
-            t.name: t for t in marked(f"{where}.internal", own, [tools[n] for n in own], INTERNAL, fail)
-        }
+    hidden, pinned = entry.get("internal"), entry.get("only_pinned")
+    pin = partial(_pinned, f"{where}.only_pinned", fail)
+    # What is composed of such a tool is such a tool too, so these are marked before.
+    for value, mark in ((hidden, INTERNAL), (pinned, pin)):
+        for name in value if isinstance(value, list) else ():
+            if isinstance(name, str) and name in tools:
+                tools[name] = mark(tools[name])
     include = entry.get("include")
     if include is None:
         chosen = list(tools)
@@ -236,12 +236,19 @@ def _entry(path: Path, where: str, entry: Any, attachments: Attachments) -> list
     group = str(title) if title is not None else None
     exposed = [*(tools[name] for name in chosen), *composed]
     exposed = marked(f"{where}.internal", hidden, exposed, INTERNAL, fail, also=tools)
-    exposed = marked(f"{where}.only_pinned", entry.get("only_pinned"), exposed, ONLY_PINNED, fail)
+    exposed = marked(f"{where}.only_pinned", pinned, exposed, pin, fail, also=tools)
     exposed = marked(f"{where}.requires_approval", entry.get("requires_approval"), exposed, APPROVED, fail)
     for tool in exposed:
         if (lack := lacking(tool)) is not None:
             raise fail(f"{where}: {lack}")
     return [Exposed(tool, group) for tool in exposed]
+
+
+def _pinned(where: str, fail: Callable[[str], ConfigurationError], tool: Tool) -> Tool:
+    """Raises ConfigurationError for an internal tool: it is run by no preset, so this would free it."""
+    if tool.internal and not tool.only_pinned:
+        raise fail(f"{where}: {tool.name} is internal, and no preset may be made of it")
+    return ONLY_PINNED(tool)
 
 
 def _failure(path: Path, text: str) -> ConfigurationError:

@@ -177,7 +177,7 @@ class Tool:
     def made_internal(self) -> Tool:
         """The same tool, kept from everybody who calls tools."""
         marked = copy.copy(self)
-        marked.internal = True
+        marked.internal, marked.only_pinned = True, False
         return marked
 
     def made_only_pinned(self) -> Tool:
