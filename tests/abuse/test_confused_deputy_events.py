@@ -200,6 +200,39 @@ async def test_only_an_admin_schedules_what_an_admin_may_run(
             assert reply.status_code == status, (name, reply.text)
 
 
+async def test_only_an_admin_stops_a_schedule_of_what_an_admin_may_run(
+    database_url: str, deputy: Deputy, secret: str
+) -> None:
+    """Else whoever may write could have what was lost stay lost."""
+    async with (
+        outside(database_url, *deputy.tools, worker=False) as e,
+        await e.client("w", "write") as writer,
+    ):
+        order = {"tool_kwargs": {}, "cadence": {"kind": "interval", "every": 900}}
+        for name in ("reconcile", "careless"):
+            made = await e.owner.post(
+                "/api/schedules", json=order | {"tool_name": name, "schedule_name": name}
+            )
+            assert made.status_code == 201, made.text
+
+        async def stopped(who: httpx2.AsyncClient, name: str) -> list[int]:
+            path = f"/api/schedules/{name}"
+            replies = [
+                await who.patch(path, json={"enabled": False}),
+                await who.patch(path, json={"enabled": True}),
+                await who.delete(path),
+            ]
+            return [one.status_code for one in replies]
+
+        assert await stopped(writer, "reconcile") == [403] * 3
+        assert await stopped(writer, "careless") == [200] * 3
+        assert await stopped(e.owner, "reconcile") == [200] * 3
+        refused = await e.node.database.rows(
+            "SELECT actor, via FROM rejoinder.event WHERE kind = 'access.refused'"
+        )
+        assert [tuple(one) for one in refused] == [("w", "schedules")] * 3
+
+
 async def test_no_preset_is_made_of_it_and_a_pin_is_an_admins_to_change(
     database_url: str, deputy: Deputy, secret: str
 ) -> None:
@@ -262,6 +295,11 @@ async def test_a_tool_that_is_only_run_pinned_is_pinned_by_an_admin(
         }
         refused = await writer.post("/api/presets", json=pinned)
         assert (refused.status_code, refused.json()["field"]) == (403, "base_tool")
+        # A hook would give it what an event says.
+        await bind(e.node, TOPIC)
+        await e.key("bridge", "read")
+        hooked = await registered(e.owner, tool="composed", start_expr="{reference: .id}")
+        assert (hooked.status_code, hooked.json()["code"]) == (403, "tool-internal")
         loose = await e.owner.post("/api/presets", json=pinned | {"fixed_kwargs": {}})
         assert (loose.status_code, loose.json()["field"]) == (400, "fixed_kwargs")
         # Nor by way of a preset of something else, which is theirs to change.

@@ -143,9 +143,11 @@ class ScheduleService:
         }
 
     async def enable(self, name: str, enabled: bool, *, by: Identity, via: str) -> dict[str, Any]:
-        """Switch one off or on. What would have run meanwhile is not made up for. Raises ScheduleNotFoundError."""
+        """Switch one off or on. What would have run meanwhile is not made up for. Raises ScheduleNotFoundError,
+        ToolInternalError."""
         now = await self.now()
         there = await self._own(name, by)
+        await self._check_right(there, by)
         if there.enabled == enabled:
             return self.as_json(there)
         next_at: datetime | None = None
@@ -160,9 +162,11 @@ class ScheduleService:
         return self.as_json(await self._own(name, by))
 
     async def delete(self, name: str, *, by: Identity, via: str) -> None:
-        """Runs that it has started go on. Raises ScheduleNotFoundError."""
+        """Runs that it has started go on. Raises ScheduleNotFoundError, ToolInternalError."""
         self._check_on()
-        if not await self._schedules.delete(name, identity=_own(by), by=by.name, via=via):
+        there = await self._own(name, by)
+        await self._check_right(there, by)
+        if not await self._schedules.delete(there.id, by=by.name, via=via):
             raise ScheduleNotFoundError(field="name")
         self._signals.tell(s.EVENTS)
 
@@ -175,6 +179,12 @@ class ScheduleService:
         if there is None or (by.restricted and there.identity != by.name):
             raise ScheduleNotFoundError(field="name")
         return there
+
+    async def _check_right(self, there: Schedule, by: Identity) -> None:
+        """Whoever could not order such runs cannot stop them either. Raises ToolInternalError."""
+        if by.may("admin") or there.tool not in self._run_service.registry:
+            return
+        await self._run_service.admitted(there.tool, by=by, door=DOOR)
 
     async def _check_input(self, order: Order, tool: Tool) -> None:
         if order.start_expr is not None:

@@ -18,7 +18,11 @@ def _query(text: str) -> str:
     return text.replace("{columns}", _sql.columns)
 
 
-_BY_NAME, _PAGE, _ADD, _DUE = (_query(text) for text in (_sql.by_name, _sql.page, _sql.add, _sql.due))
+_BY_NAME, _PAGE, _ADD = (_query(text) for text in (_sql.by_name, _sql.page, _sql.add))
+#: By whether they have an expression.
+KINDS = {False: "IS NULL", True: "IS NOT NULL"}
+_DUE = {evaluated: _query(_sql.due).replace("{kind}", kind) for evaluated, kind in KINDS.items()}
+_NEXT_IN = {evaluated: _sql.next_in.replace("{kind}", kind) for evaluated, kind in KINDS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +132,9 @@ class Schedules:
             )
         return None if row is None else Schedule(*row)
 
-    async def delete(self, name: str, *, identity: str | None, by: str, via: str) -> bool:
-        return await self._db.value(_sql.delete, name, identity, by, via) is not None
+    async def delete(self, identifier: UUID, *, by: str, via: str) -> bool:
+        """False where somebody was first."""
+        return await self._db.value(_sql.delete, identifier, by, via) is not None
 
     async def enable(
         self, identifier: UUID, enabled: bool, next_run_at: datetime | None, *, by: str, via: str
@@ -141,11 +146,11 @@ class Schedules:
     ) -> list[Schedule]:
         """Those that are due at ``now``, the longest waiting first, without the first ``skip``. ``evaluated``: those with
         an expression, and otherwise those without."""
-        return [Schedule(*row) for row in await self._db.rows(_DUE, now, list(tools), evaluated, skip, limit)]
+        return [Schedule(*row) for row in await self._db.rows(_DUE[evaluated], now, list(tools), skip, limit)]
 
     async def seconds_to_next(self, tools: Sequence[str], *, evaluated: bool) -> float | None:
         """Until the next one is due: 0 or less where one is, None where none will be."""
-        seconds: float | None = await self._db.value(_sql.next_in, list(tools), evaluated)
+        seconds: float | None = await self._db.value(_NEXT_IN[evaluated], list(tools))
         return seconds
 
     async def take(self, turns: Sequence[Taken]) -> tuple[int, int]:

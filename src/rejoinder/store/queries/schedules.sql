@@ -33,12 +33,11 @@ WITH made AS (
 SELECT {columns} FROM made;
 
 -- name: delete
--- NULL leaves the identity out.
 WITH gone AS (
-    DELETE FROM rejoinder.schedule WHERE name = $1 AND ($2::text IS NULL OR identity = $2) RETURNING name, tool
+    DELETE FROM rejoinder.schedule WHERE id = $1 RETURNING name, tool
 )
 INSERT INTO rejoinder.event (kind, actor, via, detail)
-SELECT 'schedule.deleted', $3, $4, jsonb_build_object('schedule', name, 'tool', tool) FROM gone RETURNING seq;
+SELECT 'schedule.deleted', $2, $3, jsonb_build_object('schedule', name, 'tool', tool) FROM gone RETURNING seq;
 
 -- name: enable
 -- Where it was as it is to be, only its row comes back.
@@ -51,14 +50,15 @@ SELECT CASE WHEN $2 THEN 'schedule.enabled' ELSE 'schedule.disabled' END, $4, $5
   FROM changed;
 
 -- name: due
--- The tools that this process does not know are another one's. $4: how many are passed over.
+-- The tools that this process does not know are another one's. $3: how many are passed over. {kind} says whether they
+-- have an expression: there is an index for either.
 SELECT {columns} FROM rejoinder.schedule
- WHERE next_run_at <= $1 AND tool = ANY ($2) AND (start_expr IS NOT NULL) = $3
- ORDER BY next_run_at, id OFFSET $4 LIMIT $5;
+ WHERE next_run_at <= $1 AND tool = ANY ($2) AND start_expr {kind}
+ ORDER BY next_run_at, id OFFSET $3 LIMIT $4;
 
 -- name: next_in
 SELECT extract(epoch FROM (min(next_run_at) - rejoinder.clock()))::float8 FROM rejoinder.schedule
- WHERE next_run_at IS NOT NULL AND tool = ANY ($1) AND (start_expr IS NOT NULL) = $2;
+ WHERE next_run_at IS NOT NULL AND tool = ANY ($1) AND start_expr {kind};
 
 -- name: take
 SELECT taken, started FROM rejoinder.take_turns_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
