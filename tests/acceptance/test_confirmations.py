@@ -15,6 +15,7 @@ import asyncpg
 import httpx2
 import pytest
 
+from tests.acceptance.front import Front
 from tests.integration.core.support import assert_sound
 from tests.support import (
     Process,
@@ -33,6 +34,7 @@ EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "confirmations"
 TOPIC, PRESET = "confirmations", "confirm_order_7"
 CONFIRMED = {"reference": "order-7", "decision": "confirmed"}
 UNLIMITED = {"limit": 100_000, "burst": 100_000}
+BRIDGES_SECRET = "only the door and the bridge know it"
 ENVIRONMENT = {
     "REJOINDER_BEAT_SECONDS": "0.3",
     "REJOINDER_STALE_SECONDS": "1",
@@ -46,7 +48,7 @@ ENVIRONMENT = {
     "TAI_RATE_LIMIT_FAMILIES": json.dumps(
         {"universal_webhook": UNLIMITED, "interactions_callback": UNLIMITED}
     ),
-    "TAI_BRIDGE_CALLBACK_SECRET": "only the door and the bridge know it",
+    "TAI_BRIDGE_CALLBACK_SECRET": BRIDGES_SECRET,
     "CONFIRM_API_KEY": "the outside system's key",
     "CONFIRM_SIGNING_SECRET": "what its webhooks are signed with",
     "CONFIRM_RECONCILE_ANSWER_INTERVAL_SECONDS": "0",
@@ -62,22 +64,25 @@ class Deployment:
         self.folder = folder
         self.port, self.outside_port = free_port(), free_port()
         self.url, self.outside_url = f"http://127.0.0.1:{self.port}", f"http://127.0.0.1:{self.outside_port}"
+        self.front = Front(self.url)
         self.environment = ENVIRONMENT | {
-            "INTERACTIONS_PUBLIC_BASE_URL": self.url,
+            "INTERACTIONS_PUBLIC_BASE_URL": self.front.url,
             "CONFIRM_API_BASE": self.outside_url,
         }
+        self.server: Process
         self.worker: Process
         self.keys: dict[str, str] = {}
         self.admin: httpx2.AsyncClient
         self.agent: httpx2.AsyncClient
         self.outside: httpx2.AsyncClient
         self._calls: list[asyncio.Task[httpx2.Response]] = []
-        #: Hook runs of earlier tests.
+        #: Hook runs of earlier tests, and the pages of this one.
         self._before = 0
+        self._known: set[str] = set()
 
     def start(self, command: str, *, pause: str | None = None, **changed: str) -> Process:
         port = self.port if command == "serve" else None
-        arguments = ["--manifest", str(EXAMPLE / "manifest.yaml")] if command != "owner-key" else []
+        arguments = ["--manifest", str(EXAMPLE / "manifest.yaml")] if command in ("serve", "worker") else []
         return self._processes.start(
             command,
             *arguments,
@@ -92,6 +97,12 @@ class Deployment:
         if hasattr(self, "worker"):
             self.worker.kill()
         self.worker = self.start("worker", pause=pause, **changed)
+
+    async def new_server(self, **changed: str) -> None:
+        """The same."""
+        self.server.kill()
+        self.server = self.start("serve", **changed)
+        await self.server.wait_ready()
 
     async def set_up(self) -> None:
         """Bind, register, bake, schedule: the operator's order."""
@@ -115,20 +126,27 @@ class Deployment:
 
     async def ask(self, name: str = PRESET, **arguments: Any) -> Asked:
         """Call the tool, and wait until its page is there."""
-        known = {one["id"] for one in await self.confirmations()}
-        call = asyncio.create_task(
-            self.agent.post(
-                "/api/run-tool", json={"tool_name": name, "arguments": {"question": "Confirmed?"} | arguments}
-            )
-        )
+        body = {"tool_name": name, "arguments": {"question": "Confirmed?"} | arguments}
+        call = asyncio.create_task(self.agent.post("/api/run-tool", json=body))
         self._calls.append(call)
+        return await self._asked(call)
 
+    async def start_run(self) -> tuple[Asked, str]:
+        """As ``ask``, by a run of the worker's, which no end of the server touches; and the run's id."""
+        body = {"tool_name": PRESET, "arguments": {"question": "Confirmed?"}}
+        call = asyncio.create_task(self.agent.post("/api/tool-runs", json=body))
+        started = await call
+        assert started.status_code == 202, started.text
+        return await self._asked(call), str(started.json()["data"]["run_id"])
+
+    async def _asked(self, call: asyncio.Task[httpx2.Response]) -> Asked:
         async def made() -> Any:
-            assert not call.done(), call.result().text
-            fresh = [one for one in await self.confirmations() if one["id"] not in known]
+            assert not call.done() or call.result().status_code == 202, call.result().text
+            fresh = [one for one in await self.confirmations() if one["id"] not in self._known]
             return fresh[0] if fresh else None
 
         confirmation = await assert_eventually(made, "no page was made", 30)
+        self._known.add(confirmation["id"])
 
         async def recorded() -> Any:
             return len(await self.rows("SELECT 1 FROM rejoinder.question WHERE state = 'pending'"))
@@ -206,6 +224,8 @@ class Deployment:
         """By one test, with an outside system that has no past."""
         self._before = 0
         self._before = len(await self.hook_runs())
+        self._known.clear()
+        self.front.dead = False
         async with (
             client(self.url, self.keys["owner"], timeout=60) as self.admin,
             client(self.url, self.keys.get("agent"), timeout=120) as self.agent,
@@ -264,18 +284,20 @@ def standing(fleet_database: str, tmp_path_factory: pytest.TempPathFactory) -> I
     folder = tmp_path_factory.mktemp("confirmations")
     with running_processes(folder) as processes:
         here = Deployment(processes, fleet_database, folder)
-        server, owner = here.start("serve"), here.start("owner-key")
+        owner = here.start("owner-key")
+        here.server = here.start("serve")
         here.worker = here.start("worker")
         wait_until(lambda: owner.returncode is not None, "no owner's key was made", 60)
         here.keys["owner"] = owner.output().split()[-1]
-        wait_until(server.ready, "the server did not start", 60)
+        wait_until(here.server.ready, "the server did not start", 60)
 
         async def set_up() -> None:
             async with client(here.url, here.keys["owner"]) as here.admin:
                 await here.set_up()
 
         asyncio.run(set_up())
-        yield here
+        with here.front.standing():
+            yield here
 
 
 @pytest.fixture
@@ -441,4 +463,63 @@ async def test_a_bridge_with_another_secret_is_held_and_one_that_dies_answers_on
         "SELECT count(*) FROM rejoinder.event WHERE kind = 'interaction.answered' GROUP BY interaction_id"
     )
     assert {one["count"] for one in answers} == {1}
+    await assert_sound(here.database_url)
+
+
+async def test_a_dead_callback_route_shows_in_the_summary_and_to_the_doctor(here: Deployment) -> None:
+    here.front.dead = True
+    asked = await here.ask()
+    await here.press(asked)
+    # A route that is gone says 404, as a ticket does that is over: a verdict, and held at once.
+    assert await here.settled(1) == ["failed"]
+    [held] = await here.hook_runs()
+    assert (held["last_error_kind"], "answered 404" in held["last_error"]) == ("conflict", True)
+    # All of them expired, and none failed.
+    summary = await here.reconcile()
+    assert (summary["selected"], summary["expired"], summary["failed"]) == (1, 1, [])
+    # What the dead route said back of the request is told to nobody.
+    for path in ("/api/hook-runs?status=failed", "/api/tool-runs", "/api/notifications"):
+        text = (await here.admin.get(path)).text
+        assert not [one for one in (asked.ticket, BRIDGES_SECRET) if one in text]
+    logs = "".join(one.read_text(errors="replace") for one in here.folder.glob("*.log"))
+    assert not [one for one in (asked.ticket, BRIDGES_SECRET) if one in logs]
+
+    # The doctor tells the one 404 from the other.
+    doctor = here.start("doctor")
+    assert await doctor.wait_ended(60) == 1
+    assert "answered with 404, but not by a door of this" in " ".join(doctor.output().split())
+
+    here.front.dead = False
+    doctor = here.start("doctor")
+    await doctor.wait_ended(60)
+    assert "Callbacks at the public address reach a door" in " ".join(doctor.output().split())
+    assert (await here.admin.post(f"/api/hook-runs/{held['id']}/retry")).status_code == 200
+    assert await asked.result() == CONFIRMED
+    assert await here.settled(1) == ["acted"]
+
+
+async def test_a_server_without_the_bridges_secret_loses_no_confirmation(here: Deployment) -> None:
+    await here.new_worker(HOOKS_RUN_MAX_ATTEMPTS="1")
+    await here.new_server(TAI_BRIDGE_CALLBACK_SECRET="")
+    asked, run_id = await here.start_run()
+    await here.press(asked)
+    # It cannot tell who asks, so it says neither yes nor no: the bridge tries as often as it does, then it is held.
+    assert await here.settled(1) == ["failed"]
+    [held] = await here.hook_runs()
+    assert held["last_error_kind"] == "unavailable"
+    assert "the callback door answered 500 each of 5 times" in held["last_error"]
+    assert await here.posts() == 5
+    assert "TAI_BRIDGE_CALLBACK_SECRET" in here.server.output()
+    assert len(await here.rows("SELECT 1 FROM rejoinder.question WHERE state = 'pending'")) == 1
+
+    # The operator sets it, and retries what is held.
+    await here.new_server()
+    assert (await here.admin.post(f"/api/hook-runs/{held['id']}/retry")).status_code == 200
+    assert await here.settled(1) == ["acted"]
+
+    async def ended() -> Any:
+        run = (await here.admin.get(f"/api/tool-runs/{run_id}")).json()["data"]
+        return run["status"] == "succeeded" and run["result"]
+
+    assert await assert_eventually(ended, "the run did not go on", 60) == CONFIRMED
     await assert_sound(here.database_url)
