@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
 from rejoinder.store.database import Database
 from rejoinder.store.questions import FIRST
+from rejoinder.store.schedules import KINDS
 from rejoinder.store.sql import sql
 
-QUERIES = {
+QUERIES: dict[str, tuple[str, tuple[Any, ...]]] = {
     "events.since": (sql("events").since, ("0", 0, 500)),
     "events.unseen": (sql("events").unseen, ("0", 0)),
     "questions.page": (sql("questions").page.replace("{columns}", "*"), (*FIRST, None, 50, 0)),
@@ -19,12 +21,11 @@ QUERIES = {
     "questions.count": (sql("questions").count, (10_000,)),
     "questions.count_of": (sql("questions").count_of, (10_000, "ann")),
     "questions.next_deadline": (sql("questions").next_deadline, ()),
-    "schedules.due": (
-        sql("schedules").due.replace("{columns}", "*"),
-        (datetime(2030, 1, 1, tzinfo=UTC), ["a"], False, 0, 1000),
-    ),
-    "schedules.next_in": (sql("schedules").next_in, (["a"], False)),
 }
+for _kind in KINDS.values():
+    _due = sql("schedules").due.replace("{columns}", "*").replace("{kind}", _kind)
+    QUERIES[f"schedules.due, {_kind}"] = (_due, (datetime(2030, 1, 1, tzinfo=UTC), ["a"], 0, 1000))
+    QUERIES[f"schedules.next_in, {_kind}"] = (sql("schedules").next_in.replace("{kind}", _kind), (["a"],))
 
 
 @pytest.mark.parametrize("name", QUERIES)
@@ -35,4 +36,7 @@ async def test_it_follows_an_index(database: Database, name: str) -> None:
         await connection.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off")
         plan = "\n".join(row[0] for row in await connection.fetch(f"EXPLAIN {query}", *arguments))
     assert "Sort" not in plan, plan
-    assert re.search(r"Index (Only )?Scan using (event_order|question_pending|schedule_due)", plan), plan
+    index = "schedule_due_evaluated" if "IS NOT NULL" in name else "schedule_due_plain"
+    if not name.startswith("schedules."):
+        index = "(event_order|question_pending)"
+    assert re.search(rf"Index (Only )?Scan using {index}", plan), plan
