@@ -76,6 +76,12 @@ class Attempts:
             raise
         except RejoinderError as error:
             await self._failed(hook_run, attempt, None, kind_of(error), error.message)
+        except Exception:
+            # Such as an author's own check of an argument. Counted as any other: else it would come again for ever.
+            log.exception("a hook run could not be begun", hook_run=str(hook_run.id), hook=hook_run.hook)
+            await self._failed(
+                hook_run, attempt, None, "internal", "it could not be begun; the log says why under its id"
+            )
 
     async def _begin(self, hook_run: HookRun, attempt: int) -> None:
         while True:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID, uuid5
 
 import pytest
+from pydantic import AfterValidator
 
 from rejoinder import RunTerminalFailed, Tool, ask, current_delivery, tool
 from rejoinder.contract import pause
@@ -76,6 +77,27 @@ async def test_without_a_start_expr_the_tool_is_passed_nothing(database_url: str
         await started(made)
         await becomes(made.node, "acted")
         assert shop.given[0]["item"] == "nothing"
+
+
+def _unchecked(value: int) -> int:
+    raise RuntimeError("the author's own")
+
+
+@tool(name="ship")
+async def unfit(n: Annotated[int, AfterValidator(_unchecked)]) -> str:
+    return "shipped"
+
+
+async def test_what_cannot_be_begun_for_a_fault_of_the_authors_is_counted_and_held(
+    database_url: str, secret: str
+) -> None:
+    async with outside(
+        database_url, unfit, hooks_run_max_attempts=2, hooks_run_retry_base_seconds=0.05
+    ) as made:
+        await started(made, tool_kwargs={"n": 1})
+        [held] = await becomes(made.node, "failed")
+        assert (held["attempts"], held["last_error_kind"], held["run_id"]) == (2, "internal", None)
+        assert "author" not in held["last_error"]
 
 
 @pytest.mark.parametrize(
