@@ -56,7 +56,7 @@ async def _turns(url: str, count: int) -> float:
         await node.database.execute("ANALYZE rejoinder.schedule")
         began, taken = time.perf_counter(), 0
         while taken < count:
-            taken += (await node.ticker.take_batch())[1]
+            taken += (await node.ticker.take_due())[1]
         return count / (time.perf_counter() - began)
     finally:
         await node.stop()

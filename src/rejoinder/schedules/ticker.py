@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 from uuid import UUID, uuid5
 
 from rejoinder.contract import pause
-from rejoinder.contract.errors import BadInputError, NotReadyError
+from rejoinder.contract.errors import BadInputError, NotReadyError, RejoinderError
 from rejoinder.contract.identity import Identity
 from rejoinder.contract.settings import Settings
 from rejoinder.expressions import NOTHING, Expression, ExpressionError, ExpressionFailedError, Expressions
@@ -48,6 +49,14 @@ class Keys(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """``due`` is how many were read, ``turns`` what is to become of those that could be."""
+
+    due: int
+    turns: list[Taken]
+
+
 class Ticker:
     """``start`` looks for what is due until ``stop``. ``look`` looks now; for tests that move the clock."""
 
@@ -70,6 +79,7 @@ class Ticker:
         self._conductor = conductor
         self._wake: list[asyncio.Event] = []
         self._tasks: list[asyncio.Task[None]] = []
+        self._unread: set[UUID] = set()
         signals.hear(s.SCHEDULES, lambda _id: self.look())
 
     def start(self) -> None:
@@ -91,21 +101,50 @@ class Ticker:
 
     async def take_batch(self, *, evaluated: bool = False, skip: int = 0) -> tuple[int, int]:
         """One look: ``(how many were due, how many of them were taken here)``. ``evaluated``: those with an expression."""
-        size = EVALUATED if evaluated else BATCH
+        look = await self._look(evaluated, skip)
+        return look.due, await self._write(look)
+
+    async def take_due(self, *, evaluated: bool = False, skip: int = 0) -> tuple[int, int]:
+        """Looks until one finds no whole batch or others are at the same turns: ``(how many of the last look's there were
+        to take, how many were taken in all)``. While one batch is written, the next one is read and planned."""
+        size, taken = _size(evaluated), 0
+        look = await self._look(evaluated, skip)
+        while True:
+            ahead: asyncio.Task[Look] | None = None
+            if look.due == size:
+                ahead = asyncio.create_task(self._look(evaluated, skip + size), name="schedules.ahead")
+            try:
+                ours = await self._write(look)
+                taken += ours
+                if ahead is None or ours < len(look.turns) // 2:
+                    return len(look.turns), taken
+                look = await ahead
+                # What was not taken, such as one that cannot be read, still stands before it.
+                skip += size - ours
+            finally:
+                if ahead is not None:
+                    ahead.cancel()
+                    await asyncio.gather(ahead, return_exceptions=True)
+
+    async def _look(self, evaluated: bool, skip: int) -> Look:
         now = await self._schedules.now()
         # As they are now: a preset may go while its turn is planned.
         tools = self._tools()
-        due = await self._schedules.due(now, list(tools), evaluated=evaluated, skip=skip, limit=size)
-        if not due:
-            return 0, 0
-        turns = await self._planned(due, now, tools)
+        due = await self._schedules.due(
+            now, list(tools), evaluated=evaluated, skip=skip, limit=_size(evaluated)
+        )
+        return Look(len(due), await self._planned(due, now, tools) if due else [])
+
+    async def _write(self, look: Look) -> int:
+        if not look.turns:
+            return 0
         await pause.here("schedule.planned")
-        taken, started = await self._schedules.take(turns)
+        taken, started = await self._schedules.take(look.turns)
         await pause.here("schedule.taken")
         metrics.slots.inc(taken)
         if taken:
             self._signals.tell(s.EVENTS, *([s.STARTS] if started else []))
-        return len(due), taken
+        return taken
 
     async def _planned(
         self, due: Sequence[Schedule], now: datetime, tools: Mapping[str, Tool]
@@ -128,8 +167,11 @@ class Ticker:
         try:
             cadence = cadence_of(schedule.cadence)
         except BadInputError:
-            log.warning("a schedule cannot be read", schedule=schedule.name)
+            if schedule.id not in self._unread:
+                self._unread.add(schedule.id)
+                log.warning("a schedule cannot be read", schedule=schedule.name)
             return None
+        self._unread.discard(schedule.id)
         return turn(cadence, schedule.anchor_at, schedule.next_run_at, now, schedule.missed)
 
     def _taken(self, schedule: Schedule, planned: Turn, tool: Tool, allowed: bool, given: Any) -> Taken:
@@ -179,6 +221,14 @@ class Ticker:
             return f"start_expr: {error.message}"
         except BadInputError as error:
             return f"start_expr gave what {schedule.tool} does not take: {error.message}"
+        except NotReadyError:
+            raise
+        except RejoinderError as error:
+            return error.message
+        except Exception:
+            # Such as an author's own check of an argument: it is this turn's fault, and stands in no other's way.
+            log.exception("the input of a schedule could not be made", schedule=schedule.name)
+            return "its input could not be made; the log says why"
         return arguments
 
     async def _allowed(self, due: Sequence[Schedule]) -> dict[tuple[UUID | None, str], bool]:
@@ -202,31 +252,36 @@ class Ticker:
         while True:
             # Cleared before looking: what is made while we look is looked at again.
             wake.clear()
-            due = taken = 0
+            there = taken = 0
             seconds: float | None = None
             try:
-                due, taken = await self.take_batch(evaluated=evaluated, skip=skip)
-                if not due:
-                    seconds = await self._schedules.seconds_to_next(list(self._tools()), evaluated=evaluated)
+                seconds = await self._schedules.seconds_to_next(list(self._tools()), evaluated=evaluated)
+                if seconds is not None and seconds <= 0:
+                    there, taken = await self.take_due(evaluated=evaluated, skip=skip)
             except NotReadyError:
                 pass
             except Exception:
                 log.exception("schedules could not be looked at")
             # Where others take the same ones, begin at another place.
-            size = EVALUATED if evaluated else BATCH
-            skip = size * random.randrange(1, 4) if due == size and taken < due // 2 else 0  # noqa: S311
+            size = _size(evaluated)
+            crowded = taken < size // 2 <= there
+            skip = size * random.randrange(1, 4) if crowded else 0  # noqa: S311
             if taken:
                 continue
             sleep = self._settings.rejoinder_poll_seconds
-            if due:
+            if there:
                 sleep = PAUSE
-            elif seconds is not None:
+            elif seconds is not None and seconds > 0:
                 sleep = min(sleep, max(seconds, PAUSE))
             try:
                 async with asyncio.timeout(sleep):
                     await wake.wait()
             except TimeoutError:
                 pass
+
+
+def _size(evaluated: bool) -> int:
+    return EVALUATED if evaluated else BATCH
 
 
 def run_id_of(schedule_id: UUID, slot_at: datetime) -> UUID:

@@ -7,15 +7,19 @@ import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from pydantic import AfterValidator
 
 from rejoinder import tool
 from rejoinder.contract import pause
+from rejoinder.contract.errors import ToolFailedError
 from rejoinder.contract.identity import LOCAL_OWNER
 from rejoinder.node import Node
+from rejoinder.schedules import ticker
 from rejoinder.store.database import Database
+from rejoinder.store.schedules import Schedules
 from tests.integration.nodes import running
 from tests.support import MovableClock, assert_eventually
 
@@ -168,6 +172,99 @@ async def test_one_that_cannot_be_read_stands_in_nobodys_way(database_url: str, 
         assert await node.ticker.take_batch() == (3, 2)
         found = await counted(node.database)
         assert (found["runs"], found["due"]) == (2, 1)
+
+
+async def test_a_whole_batch_that_cannot_be_read_stands_in_nobodys_way(
+    database_url: str, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ticker, "BATCH", 4)
+    await clock.hold()
+    async with tickers(database_url, 1) as (node,):
+        await fill(node.database, 20)
+        await node.database.execute(
+            """
+            UPDATE rejoinder.schedule SET cadence = '{"kind": "of a later version"}',
+                   next_run_at = next_run_at - interval '1 minute'
+             WHERE id IN (SELECT id FROM rejoinder.schedule LIMIT 9)
+            """
+        )
+        while (await node.ticker.take_due())[1]:
+            pass
+        found = await counted(node.database)
+        assert (found["runs"], found["due"]) == (11, 9)
+
+
+async def test_batches_that_are_read_ahead_are_taken_once_by_many(
+    database_url: str, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ticker, "BATCH", 10)
+    await clock.hold()
+    async with tickers(database_url, 3) as nodes:
+        await fill(nodes[0].database, 200)
+
+        async def drained(node: Node) -> int:
+            taken = 0
+            while (await counted(node.database))["due"]:
+                taken += (await node.ticker.take_due())[1]
+            return taken
+
+        assert sum(await asyncio.gather(*(drained(node) for node in nodes))) == 200
+        found = await counted(nodes[0].database)
+        assert (found["slots"], found["runs"], found["numbers"], found["jobs"]) == (200, 200, 200, 200)
+
+
+def _unchecked(value: int) -> int:
+    if value == 1:
+        raise RuntimeError("the author's own")
+    if value == 2:
+        raise ToolFailedError("the author's own, of ours")
+    return value
+
+
+@tool
+async def choosy(number: Annotated[int, AfterValidator(_unchecked)]) -> int:
+    return number
+
+
+async def test_one_whose_input_cannot_be_made_stands_in_nobodys_way(
+    database_url: str, clock: MovableClock
+) -> None:
+    await clock.hold()
+    async with running(database_url, choosy, access_control_enable=False) as node:
+        for n in range(4):
+            await node.schedules.create(
+                {"tool_name": "choosy", "schedule_name": f"choosy {n}", "start_expr": f"{{number: {n}}}"},
+                by=LOCAL_OWNER,
+                via="http",
+            )
+        assert await node.ticker.take_batch(evaluated=True) == (4, 4)
+        rows = await node.database.rows("SELECT start_expr, error, last_run_id FROM rejoinder.schedule")
+        begun = {row["start_expr"]: row["last_run_id"] is not None for row in rows}
+        assert begun == {f"{{number: {n}}}": n in (0, 3) for n in range(4)}
+        assert all((row["error"] is None) == (row["last_run_id"] is not None) for row in rows)
+
+
+async def test_a_look_reads_nothing_while_nothing_is_due(
+    database_url: str, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await clock.hold()
+    looks: list[str] = []
+    for name in ("seconds_to_next", "due", "now"):
+        method = getattr(Schedules, name)
+
+        async def noted(
+            self: Schedules, *given: Any, _name: str = name, _do: Any = method, **more: Any
+        ) -> Any:
+            looks.append(_name)
+            return await _do(self, *given, **more)
+
+        monkeypatch.setattr(Schedules, name, noted)
+    async with running(database_url, sweep, worker=True, access_control_enable=False) as node:
+        await node.schedules.create({"tool_name": "sweep", "cadence": HOURLY}, by=LOCAL_OWNER, via="http")
+        looks.clear()
+        node.ticker.look()
+        await assert_eventually(lambda: len(looks) >= 4, "nobody looked")
+        assert set(looks) == {"seconds_to_next"}
 
 
 async def test_the_tickers_of_workers_do_it_by_themselves(database_url: str, clock: MovableClock) -> None:
