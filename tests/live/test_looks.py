@@ -13,14 +13,15 @@ from tests.live.demo import AGENT, Live
 from tests.support import assert_eventually
 
 BOB = Identity(name="bob", grants=frozenset(("read", "write")))
+LONG = "annemarie.von-der-heide@example.org"
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
 
-async def violations(page: Page) -> list[str]:
+async def violations(page: Page, within: str = "html") -> list[str]:
     """What axe has to say, a line each. Evaluated, not injected: the pages' own policy stays on."""
     if not await page.evaluate("typeof window.axe === 'object'"):
         await page.evaluate(files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8"))
-    found = await page.evaluate("tags => axe.run(document, {runOnly: tags})", TAGS)
+    found = await page.evaluate("([within, tags]) => axe.run(within, {runOnly: tags})", [within, TAGS])
     return [
         f"{one['id']}: {node['target']} {node.get('failureSummary', '')}"
         for one in found["violations"]
@@ -61,7 +62,8 @@ async def pages_of(live: Live) -> dict[str, str]:
 
 
 async def hooked(live: Live) -> str:
-    """A topic that stands open and one that does not, with a hook each and a link. Returns the link's path."""
+    """A topic that stands open and one that does not, with a hook each, a link, and an event that is held. Returns the
+    link's path."""
     node, name = live.node, f"key-{len(await live.node.access.keys())}"
     key, _ = await node.access.create_key(name=name, grants=["read", "write"], by=LOCAL_OWNER)
     binding = {"verifier": "stripe", "config": {"secret_env": "VENDOR_SECRET"}}
@@ -75,6 +77,14 @@ async def hooked(live: Live) -> str:
     link = {"topic": "anybodys", "execution_key": key.name, "ttl_seconds": None}
     _, token = await node.trigger_links.mint(link, by=LOCAL_OWNER)
     await node.public_routes.pin("/trigger/*", by=LOCAL_OWNER)
+    body = {"name": "cannot-read-what-comes", "topic": "held", "tool": tool, "execution_key": key.name}
+    await node.hook_records.register(body | {"start_expr": "1"}, by=LOCAL_OWNER)
+    await node.deliveries.accept("held", {"event": name})
+
+    async def held() -> bool:
+        return bool((await node.kept_runs.page("failed", limit=1)).items)
+
+    await assert_eventually(held, "the event was not held")
     return f"/trigger/{token}"
 
 
@@ -119,7 +129,7 @@ async def preset(live: Live) -> str:
 )
 async def test_every_page_is_accessible_and_fits(live: Live, visit: Visit, width: int, dark: bool) -> None:
     paths = await pages_of(live)
-    ann = await visit(width=width, dark=dark)
+    ann = await visit(width=width, dark=dark, name=LONG)
     wrong: list[str] = []
     for name, path in paths.items():
         page = await ann.open(path)
@@ -128,6 +138,74 @@ async def test_every_page_is_accessible_and_fits(live: Live, visit: Visit, width
         wrong += [f"{name}: {one}" for one in await violations(page)]
         wrong += [f"{name}: small target {one}" for one in await small_targets(page)]
     assert wrong == []
+
+
+@pytest.mark.parametrize(("width", "menu"), [(320, True), (768, True), (1024, True), (1025, False)])
+async def test_every_page_can_be_gone_to_without_a_script(
+    live: Live, visit: Visit, width: int, menu: bool
+) -> None:
+    """In German, whose words are longer, and under a long name."""
+    ann = await visit(width=width, height=568, scripts=False, name=LONG, grants=("read", "write", "admin"))
+    page = await ann.open("/schedules?lang=de")
+    titles = ["Posteingang", "Läufe", "Hooks", "Presets", "Zeitpläne", "Protokoll", "Schlüssel"]
+    for place in range(len(titles)):
+        top, main = page.locator(".top"), page.locator("#main")
+        heights = [await top.bounding_box(), await main.bounding_box()]
+        here = page.locator("details.pages summary" if menu else ".top nav a[aria-current]:visible")
+        assert await here.is_visible()
+        if menu:
+            await here.click()
+        assert await page.locator(".top nav a:visible").all_inner_texts() == titles
+        assert [await top.bounding_box(), await main.bounding_box()] == heights
+        assert await sideways(page) == []
+        for link in await page.locator(".top nav a:visible").all():
+            box = await link.bounding_box()
+            assert box is not None
+            assert box["height"] >= 44
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= width
+            assert box["y"] + box["height"] <= 568
+        await page.locator(".top nav a:visible").nth(place).click()
+        await page.wait_for_load_state()
+        named = page.locator("details.pages summary" if menu else ".top nav a[aria-current]:visible")
+        assert await named.inner_text() == titles[place]
+    assert heights[0] is not None
+    assert heights[0]["height"] <= 54
+
+
+async def test_the_menu_of_pages_is_accessible_and_closes(live: Live, visit: Visit) -> None:
+    ann = await visit(width=320, height=568, dark=True)
+    page = await ann.open("/runs")
+    menu = page.locator("details.pages")
+    await menu.locator("summary").press("Enter")
+    assert await menu.get_by_role("link", name="Schedules").is_visible()
+    # What lies under the menu is partly covered; it is looked at where the menu is closed.
+    assert await violations(page, ".top") == []
+    await page.locator("details.me summary").click()
+    assert not await menu.get_by_role("link", name="Schedules").is_visible()
+    await menu.locator("summary").click()
+    await page.keyboard.press("Escape")
+    assert not await menu.get_by_role("link", name="Schedules").is_visible()
+    assert await page.evaluate("document.activeElement.matches('details.pages summary')")
+
+
+async def test_the_few_pages_of_a_restricted_key_stand_beside_each_other(live: Live, visit: Visit) -> None:
+    await live.key("ann")
+    ann = await visit(width=320, height=568, scripts=False, name=LONG, owner="ann")
+    page = await ann.open("/inbox?lang=de")
+    assert await page.locator(".top nav a:visible").all_inner_texts() == ["Posteingang", "Läufe", "Protokoll"]
+    assert await sideways(page) == []
+
+
+async def sideways(page: Page) -> list[str]:
+    """What can be moved sideways: the page, or anything in its frame."""
+    found: list[str] = await page.evaluate(
+        """() => [document.documentElement, ...document.querySelectorAll('.top, .top *')]
+            .filter(e => e.scrollWidth > e.clientWidth && (e === document.documentElement
+                || ['auto', 'scroll'].includes(getComputedStyle(e).overflowX)))
+            .map(e => e.outerHTML.slice(0, 120))"""
+    )
+    return found
 
 
 async def test_the_sign_in_page_and_faults_are_accessible(live: Live, visit: Visit) -> None:

@@ -24,7 +24,7 @@ from rejoinder.contract.errors import (
     RejoinderError,
     TooLargeError,
 )
-from rejoinder.contract.identity import NO_AUTH, Grant
+from rejoinder.contract.identity import NO_AUTH, Grant, Identity
 from rejoinder.language.spoken import later, speaking, t
 from rejoinder.node import Node
 from rejoinder.observe.logs import get_logger
@@ -142,6 +142,16 @@ class Site:
         return redirect("/sign-in" + query)
 
 
+#: The pages of the navigation, and who may go there.
+_PAGES: tuple[tuple[str, str, Callable[[Identity], bool]], ...] = (
+    ("/inbox", later("Inbox"), lambda _: True),
+    ("/runs", later("Runs"), lambda _: True),
+    ("/hooks", later("Hooks"), lambda who: not who.restricted),
+    ("/presets", later("Presets"), lambda who: not who.restricted),
+    ("/schedules", later("Schedules"), lambda who: not who.restricted),
+    ("/audit", later("Audit"), lambda _: True),
+    ("/keys", later("Keys"), lambda who: who.may("admin") and not who.restricted),
+)
 _TITLES = {
     400: later("That did not work"),
     403: later("Not allowed"),
@@ -197,6 +207,12 @@ class Visit:
     def frame(self) -> dict[str, Any]:
         """What the frame around every page needs."""
         return {"visit": self, "open_count": None}
+
+    def pages(self) -> list[tuple[str, str, bool]]:
+        """The pages that the caller may go to: path, title, and whether this page is that one or below it."""
+        here = self.request.url.path
+        shown = [one for one in _PAGES if one[2](self.identity)]
+        return [(path, title, here == path or here.startswith(f"{path}/")) for path, title, _ in shown]
 
     def draw(self, template: str, *, status: int = 200, **values: Any) -> Response:
         return self.site.draw(template, status=status, **(self.frame() | values))

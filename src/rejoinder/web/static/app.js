@@ -9,10 +9,10 @@
 
   document.addEventListener("click", (event) => {
     if (event.target.closest("[data-help]")) openHelp();
-    for (const menu of $$(".me[open]")) if (!menu.contains(event.target)) menu.open = false;
+    for (const menu of $$(".menu[open]")) if (!menu.contains(event.target)) menu.open = false;
   });
   document.addEventListener("keydown", (event) => {
-    if (event.key === "Escape") for (const menu of $$(".me[open]")) { menu.open = false; $("summary", menu).focus(); }
+    if (event.key === "Escape") for (const menu of $$(".menu[open]")) { menu.open = false; $("summary", menu).focus(); }
   });
 
   // Shortcuts. They rest while somebody types, while a dialog is open, and where they were switched off.
