@@ -18,7 +18,8 @@ SELECT EXISTS (SELECT FROM rejoinder.hook_run r JOIN rejoinder.delivery d ON d.i
 -- What every hook is done with. One that is outstanding or held keeps its delivery.
 DELETE FROM rejoinder.delivery WHERE id IN (
     SELECT d.id FROM rejoinder.delivery d
-     WHERE d.received_at < rejoinder.clock() - CASE WHEN d.verifier IS NULL THEN $2::interval ELSE $1::interval END
+     WHERE d.received_at < (SELECT rejoinder.clock() - least($1::interval, $2::interval))
+       AND d.received_at < rejoinder.clock() - CASE WHEN d.verifier IS NULL THEN $2::interval ELSE $1::interval END
        AND NOT EXISTS (SELECT FROM rejoinder.hook_run r
                         WHERE r.delivery_id = d.id AND r.status IN ('outstanding', 'failed'))
      ORDER BY d.received_at LIMIT 1000);

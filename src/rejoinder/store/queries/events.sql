@@ -41,13 +41,16 @@ SELECT seq, xid::text::bigint AS xid, at, kind, interaction_id, group_id, run_id
  ORDER BY seq DESC LIMIT $9;
 
 -- name: prune
+-- The moment is a query of its own in every statement of this kind: an index is read up to a value, and to its end where
+-- each row is compared with the clock.
 DELETE FROM rejoinder.event WHERE seq IN (
-    SELECT seq FROM rejoinder.event WHERE at < clock_timestamp() - $1::interval ORDER BY at LIMIT 5000);
+    SELECT seq FROM rejoinder.event WHERE at < (SELECT clock_timestamp() - $1::interval) ORDER BY at LIMIT 5000);
 
 -- name: prune_questions
 DELETE FROM rejoinder.question WHERE id IN (
-    SELECT id FROM rejoinder.question WHERE state <> 'pending' AND closed_at < rejoinder.clock() - $1::interval LIMIT 5000);
+    SELECT id FROM rejoinder.question WHERE state <> 'pending' AND closed_at < (SELECT rejoinder.clock() - $1::interval)
+     ORDER BY closed_at LIMIT 5000);
 
 -- name: prune_queue_log
 DELETE FROM rejoinder.pgqueuer_log WHERE id IN (
-    SELECT id FROM rejoinder.pgqueuer_log WHERE created < clock_timestamp() - $1::interval ORDER BY created LIMIT 5000);
+    SELECT id FROM rejoinder.pgqueuer_log WHERE created < (SELECT clock_timestamp() - $1::interval) ORDER BY created LIMIT 5000);

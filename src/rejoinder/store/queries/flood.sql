@@ -9,4 +9,4 @@ RETURNING bucket, hits;
 -- name: prune
 -- A minute late: clocks of processes differ a little.
 DELETE FROM rejoinder.flood WHERE bucket IN (
-    SELECT bucket FROM rejoinder.flood WHERE ends_at < clock_timestamp() - interval '1 minute' ORDER BY ends_at LIMIT 5000);
+    SELECT bucket FROM rejoinder.flood WHERE ends_at < (SELECT clock_timestamp() - interval '1 minute') ORDER BY ends_at LIMIT 5000);

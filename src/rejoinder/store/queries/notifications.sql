@@ -4,4 +4,6 @@ SELECT id, kind, about, text, created_at, resolved_at FROM rejoinder.notificatio
 
 -- name: prune
 DELETE FROM rejoinder.notification WHERE id IN (
-    SELECT id FROM rejoinder.notification WHERE resolved_at < rejoinder.clock() - $1::interval LIMIT 1000);
+    SELECT id FROM rejoinder.notification
+     WHERE created_at < (SELECT rejoinder.clock() - $1::interval) AND resolved_at < rejoinder.clock() - $1::interval
+     ORDER BY created_at LIMIT 1000);

@@ -52,14 +52,15 @@ SELECT (SELECT count(*) FROM rejoinder.run WHERE state = 'running' AND door = 't
 -- name: prune_results
 UPDATE rejoinder.run SET result = NULL WHERE id IN (
     SELECT id FROM rejoinder.run
-     WHERE finished_at < rejoinder.clock() - $1::interval AND result IS NOT NULL AND NOT held LIMIT 1000);
+     WHERE finished_at < (SELECT rejoinder.clock() - $1::interval) AND result IS NOT NULL AND NOT held
+     ORDER BY finished_at LIMIT 1000);
 
 -- name: prune
 -- Runs that ended long ago, with their parks. A held run waits for an operator and is never pruned.
 WITH old AS (
     DELETE FROM rejoinder.run WHERE id IN (
         SELECT id FROM rejoinder.run
-         WHERE finished_at < rejoinder.clock() - $1::interval AND NOT held LIMIT 1000)
+         WHERE finished_at < (SELECT rejoinder.clock() - $1::interval) AND NOT held ORDER BY finished_at LIMIT 1000)
     RETURNING id
 ), resumes AS (
     DELETE FROM rejoinder.resume s USING old WHERE s.run_id = old.id

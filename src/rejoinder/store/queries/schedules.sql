@@ -69,13 +69,13 @@ WITH once AS (
     DELETE FROM rejoinder.schedule WHERE id IN (
         SELECT id FROM rejoinder.schedule
          WHERE cadence IS NULL AND next_run_at IS NULL AND enabled
-           AND last_slot_at < rejoinder.clock() - interval '1 day' LIMIT 1000)
+           AND last_slot_at < (SELECT rejoinder.clock() - interval '1 day') ORDER BY last_slot_at LIMIT 1000)
     RETURNING id
 ), slots AS (
     DELETE FROM rejoinder.schedule_slot WHERE (schedule_id, slot_at) IN (
         SELECT t.schedule_id, t.slot_at FROM rejoinder.schedule_slot t LEFT JOIN rejoinder.schedule s ON s.id = t.schedule_id
-         WHERE t.taken_at < rejoinder.clock() - $1::interval AND (s.id IS NULL OR t.slot_at < s.last_slot_at)
-         LIMIT 1000)
+         WHERE t.taken_at < (SELECT rejoinder.clock() - $1::interval) AND (s.id IS NULL OR t.slot_at < s.last_slot_at)
+         ORDER BY t.taken_at LIMIT 1000)
     RETURNING schedule_id
 )
 SELECT greatest((SELECT count(*) FROM once), (SELECT count(*) FROM slots));

@@ -24,7 +24,7 @@ DELETE FROM rejoinder.step s WHERE s.id = ANY ($3) AND s.run_id = $1 AND EXISTS 
 -- name: sweepable
 -- Ended runs whose checkpoints nobody needs any more. A held one may be sent on from its own.
 SELECT id FROM rejoinder.run
- WHERE checkpointed AND swept_at IS NULL AND finished_at < rejoinder.clock() - $1::interval AND NOT held
+ WHERE checkpointed AND swept_at IS NULL AND finished_at < (SELECT rejoinder.clock() - $1::interval) AND NOT held
  ORDER BY finished_at LIMIT $2;
 
 -- name: swept

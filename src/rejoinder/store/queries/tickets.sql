@@ -29,4 +29,4 @@ SELECT number, secret FROM rejoinder.sealing_key WHERE purpose = $1 ORDER BY num
 
 -- name: prune
 DELETE FROM rejoinder.seen_delivery WHERE digest IN (
-    SELECT digest FROM rejoinder.seen_delivery WHERE expires_at <= rejoinder.clock() ORDER BY expires_at LIMIT 5000);
+    SELECT digest FROM rejoinder.seen_delivery WHERE expires_at <= (SELECT rejoinder.clock()) ORDER BY expires_at LIMIT 5000);
