@@ -19,6 +19,9 @@ from rejoinder.store.signals import Signals
 from rejoinder.verifiers.registry import Verifiers
 
 Outcome = Literal["accepted", "already_seen", "gone"]
+#: Seconds that a claim outlives what it is for: a copy that was fresh when it was verified may be kept as much later, or
+#: have come to a server whose clock is behind.
+LATE = 60
 
 
 class ReboundError(RejoinderError):
@@ -86,7 +89,7 @@ class Ingress:
             binding=proven.binding,
             link=link,
             claim=_named(topic, proven),
-            window=None if proven.claim is None else proven.claim.ttl,
+            window=None if proven.claim is None else proven.claim.ttl + LATE,
             most=self._most,
         )
         await pause.here("delivery.kept")

@@ -13,6 +13,7 @@ from rejoinder.contract import pause
 from rejoinder.contract.errors import NotReadyError
 from tests.integration.doors.edge import Edge
 from tests.integration.hooks.events import DOOR, VARIABLE, bind, event, hook, hook_runs, outside, send, signed
+from tests.support import MovableClock
 
 
 @tool
@@ -246,6 +247,25 @@ async def test_nothing_is_half_kept(database_url: str, secret: str) -> None:
         assert (await seen(made), await deliveries(made)) == (0, 0)
         await made.node.database.execute("ALTER TABLE rejoinder.hook_run DROP CONSTRAINT no")
         assert (await send(made.anonymous(), "orders", body)).json()["status"] == "accepted"
+
+
+async def test_a_copy_that_was_fresh_when_it_was_verified_is_seen_however_slowly_it_is_kept(
+    database_url: str, secret: str, clock: MovableClock
+) -> None:
+    async with outside(database_url, note, worker=False) as made:
+        await bind(made.node, "orders")
+        await hook(made.node, "one", "orders", "note")
+        # A minute is left to both.
+        body, at = event(), int(time.time()) - 240
+        assert (await send(made.anonymous(), "orders", body, at=at)).json()["status"] == "accepted"
+
+        async def slowly() -> None:
+            pause.disarm()
+            await clock.advance(90)
+
+        pause.arm("delivery.verified", slowly)
+        assert (await send(made.anonymous(), "orders", body, at=at)).json()["status"] == "already_seen"
+        assert len(await hook_runs(made.node)) == 1
 
 
 async def test_a_stale_signature_is_refused(database_url: str, secret: str) -> None:
