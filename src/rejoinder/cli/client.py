@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import re
 import socket
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -157,6 +158,10 @@ def _content(status: int, content: bytes) -> Any:
 
 def _explained(status: int, problem: Mapping[str, Any]) -> str:
     text = str(problem.get("error") or f"The server answered with {status}.")
+    field = problem.get("field")
+    # Most refusals name the field themselves, some by its last part alone.
+    if isinstance(field, str) and field and not re.search(rf"(?<!\w){re.escape(_last(field))}(?!\w)", text):
+        text = f"{field}: {text}"
     if problem.get("state") == "answered" and problem.get("answered_by"):
         text += f" by {problem['answered_by']}"
         text += f", {local(problem['closed_at'])}" if problem.get("closed_at") else ""
@@ -171,6 +176,10 @@ def _explained(status: int, problem: Mapping[str, Any]) -> str:
     if problem.get("id"):
         text += f" The server's log has it under {problem['id']}."
     return text
+
+
+def _last(field: str) -> str:
+    return field.rpartition(".")[2]
 
 
 def _frames(response: http.client.HTTPResponse) -> Iterator[tuple[str | None, str, str]]:

@@ -125,10 +125,11 @@ def doctor(
 
     It looks at the Postgres that REJOINDER_DATABASE_URL names, else at the embedded one. Exits with 1 if a check fails.
     """
+    from rejoinder.cli.serving import look_at_presets
     from rejoinder.launch.doctor import examine, print_findings
     from rejoinder.launch.stopping import run
 
-    return print_findings(run(examine(data)), as_json=as_json)
+    return print_findings([*run(examine(data)), *look_at_presets(data)], as_json=as_json)
 
 
 def backup(

@@ -15,7 +15,7 @@ public = App(name="public", help="The doors outside /api that stand open to all.
 app.command(public)
 
 Pattern = Annotated[
-    str, Parameter(help="/universal_webhook/*, /universal_webhook/ and one topic, or /trigger/*.")
+    str, Parameter(help="`/universal_webhook/*`, /universal_webhook/ and one topic, or `/trigger/*`.")
 ]
 
 

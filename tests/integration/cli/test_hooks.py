@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -84,3 +85,28 @@ async def test_a_trigger_link_is_printed_once(shell: Shell) -> None:
     assert (one["status"], other["tool_kwargs"]) == ("live", {"a": 1})
     assert (await shell("hooks", "delete-trigger-link", "mine")).out == "Revoked: mine\n"
     assert (await shell("hooks", "delete-trigger-link", "mine")).code == 1
+
+
+#: What is refused, and the field that the refusal names.
+REFUSED: list[tuple[tuple[str, ...], str]] = [
+    (("hooks", "register", "--params", json.dumps(HOOK | {"tool": "gone"})), "tool"),
+    (("hooks", "register", "--params", json.dumps(HOOK | {"conditions": "."})), "conditions"),
+    (("hooks", "register", "--params", json.dumps(HOOK | {"condition": ".a |"})), "condition"),
+    (("hooks", "register", "--params", json.dumps({"name": "one"})), "topic"),
+    (("hooks", "set-verifier", "orders", "--verifier", "strip"), "verifier"),
+    (("hooks", "create-trigger-link", "orders", "--execution-key", "gone", "--permanent"), "execution_key"),
+    (("schedules", "add", "gone", "--every", "60"), "tool_name"),
+    (("schedules", "add", "ask", "--cron", "61 * * * *"), "cadence.expression"),
+    (("schedules", "add", "ask", "--cron", "* * *"), "cadence.expression"),
+    (("schedules", "add", "ask", "--every", "0"), "cadence.every"),
+    (("presets", "create", "--params", '{"name": "p"}'), "base_tool"),
+    (("presets", "create", "--params", '{"name": "ask", "base_tool": "ask", "description": "x"}'), "name"),
+    (("scopes", "public", "pin", "/api/*"), "pattern"),
+]
+
+
+async def test_a_refusal_names_its_field_once(shell: Shell) -> None:
+    for words, field in REFUSED:
+        done = await shell(*words)
+        assert done.code == 1
+        assert len(re.findall(rf"(?<![\w.]){re.escape(field)}(?!\w)", done.err)) == 1, done.err

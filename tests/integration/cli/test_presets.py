@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
+import pytest
+
+from rejoinder.cli.serving import look_at_presets
 from tests.integration.cli.conftest import Shell
 from tests.integration.doors.edge import Edge
 
@@ -60,3 +64,30 @@ async def test_what_the_command_line_refuses(server: Edge, shell: Shell, tmp_pat
         done = await shell("presets", *words)
         assert done.code == code, done
         assert named in done.err
+
+
+async def test_the_doctor_names_the_presets_that_make_no_tool(
+    server: Edge, shell: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert await asyncio.to_thread(look_at_presets, None) == []
+    for name in ("seven", "broken"):
+        made = await shell("presets", "create", "--params", json.dumps(BODY | {"name": name}))
+        assert made.code == 0, made.err
+    assert await asyncio.to_thread(look_at_presets, None) == []
+    # As a later manifest would leave it.
+    await server.node.database.execute(
+        """WITH made AS (
+               INSERT INTO rejoinder.preset_version (id, preset_id, number, document, pins, created_at, created_by)
+               SELECT gen_random_uuid(), id, 2, '{"base_tool": "gone", "description": "."}', false, now(), 'x'
+                 FROM rejoinder.preset WHERE name = 'broken' RETURNING preset_id)
+           UPDATE rejoinder.preset p SET current = 2, last = 2 FROM made WHERE p.id = made.preset_id"""
+    )
+    await server.node.preset_book.refresh()
+    [found] = await asyncio.to_thread(look_at_presets, None)
+    assert (found.check, found.level) == ("presets", "warn")
+    assert "makes no tool of: broken." in found.what
+    told = await shell("doctor", "--json")
+    assert [one["check"] for one in json.loads(told.out)["checks"]][-1] == "presets"
+    # A folder on which no server runs.
+    monkeypatch.delenv("REJOINDER_SERVER")
+    assert await asyncio.to_thread(look_at_presets, tmp_path / "none") == []
