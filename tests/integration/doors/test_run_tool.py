@@ -61,7 +61,7 @@ async def test_a_tool_s_result(database_url: str) -> None:
         ({"tool_name": "double", "arguments": {"number": "many"}}, 400, "number"),
         ({"tool_name": "double", "arguments": {"number": 1, "other": 1}}, 400, "other"),
         ({"tool_name": "double", "arguments": {"number": 1, "label": "\x00"}}, 400, "arguments"),
-        ({"tool_name": "double", "arguments": {"number": 1}, "subject": "x"}, 400, "subject"),
+        ({"tool_name": "double", "arguments": {"number": 1}, "reason": "x"}, 400, "reason"),
         ({"tool_name": "ask", "arguments": {"question": ""}}, 400, "question"),
         ({"tool_name": "ask", "arguments": {"question": "?", "timeout": -1}}, 400, "timeout"),
         ({"tool_name": "ask", "arguments": {"question": "?", "answer_format": "select"}}, 400, "options"),
