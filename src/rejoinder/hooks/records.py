@@ -87,6 +87,7 @@ class HookRecords:
                 raise BadInputError(f"{field} is not served by this version; leave it out", field=field)
         kwargs = kwargs_of(body.get("tool_kwargs"))
         tool = self._tool(body.get("tool"))
+        self._check_names(tool, kwargs)
         key = await self._access.execution_key(body.get("execution_key"), by=by)
         admin = by.may("admin")
         if admin and self._registry.get(tool).only_pinned:
@@ -164,6 +165,13 @@ class HookRecords:
             return self._registry.get(value).name
         except ToolNotFoundError as error:
             raise ToolNotFoundError(error.message, field="tool") from None
+
+    def _check_names(self, tool: str, kwargs: Mapping[str, Any]) -> None:
+        """The values may lean on what an event brings; a name that the tool does not know fails on every one."""
+        known = self._registry.get(tool).input_schema.get("properties", {})
+        for name in kwargs:
+            if name not in known:
+                raise BadInputError("the tool takes no such argument", field=f"tool_kwargs.{name[:100]}")
 
     def _internal(self) -> list[str]:
         return [one.tool.name for one in self._registry if one.tool.internal]

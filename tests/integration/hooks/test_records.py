@@ -26,7 +26,7 @@ BODY: dict[str, Any] = {"name": "one", "topic": "orders", "tool": "note", "execu
 
 
 @tool
-async def note() -> str:
+async def note(id: int = 0) -> str:
     return "noted"
 
 
@@ -106,6 +106,7 @@ WRONG_HOOKS: list[tuple[dict[str, Any], int, str | None]] = [
     ({"execution_key": "nosuch"}, 400, "execution_key"),
     ({"tool_kwargs": []}, 400, "tool_kwargs"),
     ({"tool_kwargs": {"a": "\u0000"}}, 400, "tool_kwargs"),
+    ({"tool_kwargs": {"id": 1, "nosuch": 1}}, 400, "tool_kwargs.nosuch"),
     ({"tool_kwargs": {"a": "x" * 40_000}}, 400, "tool_kwargs"),
     ({"condition": "."}, 201, None),
     ({"condition": ".a["}, 400, "condition"),
