@@ -78,9 +78,10 @@ def read_json(flag: str, text: str) -> Any:
     try:
         return json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
-        raise UsageError(
-            f"{flag} is not valid JSON. A text needs quotes inside: {flag} '\"yes\"'.", field=flag
-        ) from None
+        hint = (
+            "" if text.lstrip().startswith(("{", "[")) else f" A text needs quotes inside: {flag} '\"yes\"'."
+        )
+        raise UsageError(f"{flag} is not valid JSON.{hint}", field=flag) from None
 
 
 def json_option(flag: str, text: str | None, file: str | None) -> Any | None:
