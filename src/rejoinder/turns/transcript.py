@@ -35,6 +35,8 @@ HIDDEN_INPUT = "announce:"
 RECOVERY_TOOL = "main_session_restart_recovery"
 _CLI = "cli-assistant:"
 _POSTED = "cron-current-completion:"
+#: Of the row in which a stopped run's words are kept.
+_ABORT = "openclawAbort"
 _CLOSING = frozenset({"stop", "end_turn", "error", "aborted", "length", "max_tokens"})
 _OWN_SUFFIXES = (":assistant", ":terminal-error", ":settled-finalization-fallback")
 
@@ -209,6 +211,8 @@ def items_of(rows: Sequence[Row], *, prefix: str = "") -> list[Item]:
             kind = block.get("type")
             if kind == "text":
                 text = without_sentinel(split(str(block.get("text") or ""))[0])
+                if row.get(_ABORT):
+                    text = _unsaid(text, items)
                 if not text.strip() or text.strip() == again:
                     continue
                 items.append(Text(f"{prefix}text_{len(items) + 1}", text))
@@ -258,6 +262,26 @@ def is_closed(rows: Sequence[Row]) -> bool:
 def says_only_the_end(rows: Sequence[Row]) -> bool:
     """Whether the run's runtime writes its closing text only: its cards are known from the stream alone."""
     return bool(rows) and all(key_of(row).startswith(_CLI) for row in rows)
+
+
+def _unsaid(text: str, items: Sequence[Item]) -> str:
+    """What a stopped run's last row says beyond the rows before it.
+
+    Recorded (Gateway 2026.9.3, a stop while a tool runs): that row has what was streamed, and of it the words before the
+    tool have a row of their own by then."""
+    said = "".join("".join(item.text.split()) for item in items if isinstance(item, Text))
+    if said.endswith("".join(text.split())):
+        return ""
+    rest = iter(said)
+    for place, letter in enumerate(text):
+        if letter.isspace():
+            continue
+        expected = next(rest, None)
+        if expected is None:
+            return text[place:]
+        if expected != letter:
+            return text
+    return text
 
 
 def _unique(rows: Sequence[Row]) -> Iterator[Row]:

@@ -67,6 +67,24 @@ def test_a_text_before_a_tool_is_not_told_twice_by_its_row() -> None:
     assert _text([F.before_tool("Let me look."), both, F.said("Done.")]) == "Let me look.\n\nDone."
 
 
+@pytest.mark.parametrize(
+    ("kept", "text"),
+    [
+        ("Let me look.", "Let me look."),
+        ("Let me look.\n\nIt is", "Let me look.\n\nIt is"),
+        ("Let me  look. It is", "Let me look.\n\nIt is"),
+        ("It is", "Let me look.\n\nIt is"),
+        ("Let me see", "Let me look.\n\nLet me see"),
+        ("look.", "Let me look."),
+        (" ", "Let me look."),
+    ],
+)
+def test_what_a_stopped_run_said_before_its_tool_is_not_told_twice(kept: str, text: str) -> None:
+    aborted = F.said(kept, idempotencyKey=f"{OWN}:assistant", openclawAbort={"aborted": True})
+    assert _text([F.before_tool("Let me look."), F.called("c1"), aborted]) == text
+    assert _text([aborted]) == kept.strip()
+
+
 def test_the_same_row_read_twice_counts_once() -> None:
     noted = {**F.said("Once."), "__openclaw": {"runId": OWN, "id": "row-1"}}
     assert _text(rows_of([F.asked(), noted, noted], OWN)) == "Once."
