@@ -127,6 +127,8 @@ async def preset(live: Live) -> str:
 @pytest.mark.parametrize(
     ("width", "dark"), [(320, False), (320, True), (768, False), (1440, False), (1440, True)]
 )
+# Some twenty pages, each of them read by axe.
+@pytest.mark.timeout(240)
 async def test_every_page_is_accessible_and_fits(live: Live, visit: Visit, width: int, dark: bool) -> None:
     paths = await pages_of(live)
     ann = await visit(width=width, dark=dark, name=LONG)
