@@ -214,8 +214,8 @@ async def test_a_message_sent_while_a_tool_runs_is_part_of_that_run(watch: Watch
     first, run = await watch.send(session, say("One.", tools=[waiting]), say("Two."))
     await watch.heard.heard("agent", lambda it: it.get("runId") == run and it.get("stream") == "tool")
     _, other = await watch.send(session, say("And two.", " Also three."))
-    assert (await watch.heard.ended(other)).get("message") is None
     await asyncio.to_thread(gate.write_text, "go")
+    assert (await watch.heard.ended(other)).get("message") is None
     await watch.said(session, "Also three.")
     found = await watch.replayed(session)
     # The Gateway lets the run that was busy answer both.
