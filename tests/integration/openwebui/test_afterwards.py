@@ -259,6 +259,13 @@ async def test_a_run_that_nobody_watched_writes_the_chat_once(
 async def test_lines_that_are_not_there_at_the_end_keep_no_reply_waiting(
     gateway: FakeGateway, world: World, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    written, read = asyncio.Event(), afterwards.Afterwards._read_lines
+
+    async def late(self: afterwards.Afterwards, *about: Any) -> None:
+        await written.wait()
+        await read(self, *about)
+
+    monkeypatch.setattr(afterwards.Afterwards, "_read_lines", late)
     monkeypatch.setattr(afterwards, "LINES_SECONDS", 0)
     chat_id = await world.chat(user_says("go"))
     bridge = await connect()
@@ -266,6 +273,7 @@ async def test_lines_that_are_not_there_at_the_end_keep_no_reply_waiting(
     world.count_writes()
     says(gateway, Frames(new_run(), key_of(world, chat_id)), "Done.")
     await done(world, chat_id, 1)
+    written.set()
     await settled_down(world, bridge)
     assert "statusHistory" not in (await world.replies(chat_id))[0]
     assert world.written == [chat_id, chat_id]

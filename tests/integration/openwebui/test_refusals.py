@@ -23,8 +23,9 @@ from tests.fake_gateway import (
     not_paired,
 )
 from tests.integration.openwebui.conftest import Connect
-from tests.integration.openwebui.hosts import World, stub, user_says
-from tests.integration.openwebui.test_bridge import asked_by, collect, quiet, sent
+from tests.integration.openwebui.hosts import World, key_of, stub, user_says
+from tests.integration.openwebui.test_bridge import asked_by, done, hosted, remember, sent, tell, text
+from tests.unit.turns.script import Frames
 
 
 async def refused(world: World, bridge: Bridge, **asked: Any) -> str:
@@ -70,20 +71,25 @@ async def test_a_refused_connection_says_what_to_do(
 
 
 async def test_a_message_after_the_approval_is_sent_at_once(gateway: FakeGateway, world: World) -> None:
-    gateway.refusals.append(not_paired())
+    gateway.refusals.extend([not_paired()] * 5)
     bridge = Bridge(world.host, Access(gateway.url, token=TOKEN))
     bridge.start()
     message = stub()
     chat_id = await world.chat(user_says("hello"), message)
     try:
         await refused(world, bridge)
+        gateway.refusals.clear()
         # The client itself would try again half a minute later.
-        request = asyncio.ensure_future(
-            collect(reply(bridge, asked_by(world, chat_id, message["id"]), quiet))
-        )
-        assert (await sent(gateway))["message"] == "hello"
-        request.cancel()
-        await asyncio.wait((request,))
+        request = asyncio.ensure_future(hosted(world, bridge, asked_by(world, chat_id, message["id"])))
+        first = await sent(gateway)
+        assert first["message"] == "hello"
+        key = key_of(world, chat_id)
+        f = Frames(first["idempotencyKey"], key)
+        remember(gateway, key, f.asked(), f.said("Hi."))
+        tell(gateway, *f.begin(), f.row(f.asked()), f.says("Hi.", "Hi.", "i"), *f.final("Hi."), f.settled())
+        await request
+        (only,) = await done(world, chat_id, 1)
+        assert text(only) == "Hi."
     finally:
         await bridge.close()
 
