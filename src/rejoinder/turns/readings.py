@@ -177,14 +177,13 @@ class Readings(Core):
                 run.recovery = False
                 self._show(session, run, [])
 
-    def _finish_streamed(self) -> None:
+    def _finish_streamed(self, session: Session) -> None:
         """The Gateway stops, and may not come back: since it began to, it answers no reading. What was streamed to its
         end without a loss is the message."""
-        for session in self._sessions.values():
-            for run in list(session.runs):
-                whole = run.state.terminal is not None and not run.gapped
-                if run.ending and not run.ended and run.identified and whole:
-                    self._finished(session, run, session.rows)
+        for run in list(session.runs):
+            whole = run.state.terminal is not None and not run.gapped
+            if run.ending and not run.ended and run.identified and whole:
+                self._finished(session, run, session.rows)
 
     def _identify(self, session: Session, rows: Sequence[Row], known: Sequence[RunRows], asked: int) -> None:
         for run in list(session.runs):

@@ -138,9 +138,14 @@ class HistoryRead:
 
 @dataclass(frozen=True, slots=True)
 class HistoryFailed:
-    """The history could not be read: runs that ended keep what streamed."""
+    """The history could not be read: runs that ended keep what streamed.
+
+    restarting: the Gateway stops or restarts. It answers no reading until it is back, which may be never and may take
+    minutes (it waits for whatever else runs); then only runs that streamed without a loss end.
+    """
 
     key: str
+    restarting: bool = False
 
 
 @dataclass(frozen=True, slots=True)

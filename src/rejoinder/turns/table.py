@@ -81,7 +81,9 @@ class RunTable(Readings):
                 session = self._session(signal.key)
                 self._history(session, signal)
         elif isinstance(signal, HistoryFailed):
-            if self._accepts(signal.key):
+            if self._accepts(signal.key) and signal.restarting:
+                self._finish_streamed(self._session(signal.key))
+            elif self._accepts(signal.key):
                 self._history_failed(self._session(signal.key))
         elif isinstance(signal, Gap):
             self._lose()
@@ -149,7 +151,8 @@ class RunTable(Readings):
         if event == "shutdown":
             self._stop_notice = payload.get("restartExpectedMs") is None
             if self._stop_notice:
-                self._finish_streamed()
+                for each in self._sessions.values():
+                    self._finish_streamed(each)
             return
         session = self._session_of(payload)
         if session is None:

@@ -209,8 +209,8 @@ class Scene:
         payload = {"sessionKey": key or self.key, "sessionId": SESSION, "messages": list(rows), **more}
         return self.feed(HistoryRead(key or self.key, payload))
 
-    def no_history(self) -> list[Action]:
-        return self.feed(HistoryFailed(self.key))
+    def no_history(self, *, restarting: bool = False) -> list[Action]:
+        return self.feed(HistoryFailed(self.key, restarting))
 
     def feed(self, signal: Signal) -> list[Action]:
         answer = self.table.feed(signal)

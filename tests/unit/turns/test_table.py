@@ -703,3 +703,23 @@ def test_a_run_that_ended_while_the_gateway_was_stopping_is_what_it_streamed(
         scene.hello("boot-2", row(status="done", lastRunId=OWN))
         scene.history(f.asked(), f.called("c1"), f.returned("c1"), f.said("All of it."))
         assert scene.messages() == {M1: ("All of it.", [("exec", "completed")])}
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_run_that_ended_while_no_history_is_told_is_what_it_streamed(lost: bool) -> None:
+    # A Gateway that was asked to stop waits up to 315 s for whatever else it runs, and refuses every call meanwhile.
+    scene, f = Scene(), Frames(OWN)
+    scene.hello()
+    scene.push(*f.begin(), f.row(f.asked()), f.says("All of it.", "All of it.", "i"))
+    if lost:
+        scene.gap()
+    scene.no_history(restarting=True)
+    assert scene.messages() == {}
+    scene.push(*f.final("All of it."), f.settled())
+    scene.no_history(restarting=True)
+    assert scene.messages() == ({} if lost else {M1: ("All of it.", [])})
+    # Back again, the transcript has it, and no second message.
+    scene.drop()
+    scene.hello("boot-2", row(status="done", lastRunId=OWN))
+    scene.history(f.asked(), f.said("All of it."))
+    assert scene.messages() == {M1: ("All of it.", [])}
