@@ -218,8 +218,10 @@ async def test_a_message_sent_while_a_tool_runs_is_part_of_that_run(watch: Watch
     assert (await watch.heard.ended(other)).get("message") is None
     await watch.said(session, "Also three.")
     found = await watch.replayed(session)
-    # The Gateway lets the run that was busy answer both.
-    assert shown(found) == [("One. And two. Also three.", ["exec completed"])]
+    # The Gateway lets the run that was busy answer both; before its next words or after them is a matter of moments.
+    ((text, cards),) = shown(found)
+    assert text in ("One. And two. Also three.", "One. Two. And two. Also three.")
+    assert cards == ["exec completed"]
     assert (found[0].id, found[0].run_id) == (first, run)
 
 
