@@ -58,7 +58,7 @@ def test_what_is_storable_survives_a_round_trip(value: Any) -> None:
         {1: 2},
         b"bytes",
         {1, 2},
-        object(),
+        pytest.param(object(), id="an object"),
     ],
     ids=ascii,
 )
