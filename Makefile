@@ -32,8 +32,9 @@ setup: venv
 up: setup
 	@$(BIN)/rejoinder up --data "$(DATA)" $(ARGS)
 
+# A file of tests for each core. ARGS="-n 0 ..." runs them in one process, as a debugger wants it.
 test: setup-test
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile $(ARGS)
 
 check: setup-check
 	$(BIN)/ruff check .
