@@ -180,6 +180,7 @@ class Readings(Core):
     def _finish_streamed(self, session: Session) -> None:
         """The Gateway stops, and may not come back: since it began to, it answers no reading. What was streamed to its
         end without a loss is the message."""
+        session.reading = None
         for run in list(session.runs):
             whole = run.state.terminal is not None and not run.gapped
             if run.ending and not run.ended and run.identified and whole:

@@ -17,6 +17,7 @@ from rejoinder.turns.signals import (
     Lost,
     Opened,
     Queued,
+    ReadHistory,
     ReadList,
     Show,
     Steered,
@@ -713,9 +714,11 @@ def test_a_run_that_ended_while_no_history_is_told_is_what_it_streamed(lost: boo
     scene.push(*f.begin(), f.row(f.asked()), f.says("All of it.", "All of it.", "i"))
     if lost:
         scene.gap()
+    scene.listed(row(status="running", hasActiveRun=True))
     scene.no_history(restarting=True)
     assert scene.messages() == {}
-    scene.push(*f.final("All of it."), f.settled())
+    ended = scene.push(*f.final("All of it."), f.settled())
+    assert ReadHistory(KEY, "end") in ended
     scene.no_history(restarting=True)
     assert scene.messages() == ({} if lost else {M1: ("All of it.", [])})
     # Back again, the transcript has it, and no second message.
