@@ -84,7 +84,7 @@ async def reply(bridge: Bridge, asked: Asked, tell: Tell) -> AsyncIterator[dict[
         except asyncio.CancelledError:
             bridge.left_waiting(key, reply_id)
             raise
-        await _choose(bridge, key, asked.model)
+        await _choose(bridge, key, asked.model, tell)
         level, note = await chosen_level(bridge.client, asked.agent, asked.model, asked.thinking)
         if note and (key, note) not in bridge.noted:
             bridge.noted.add((key, note))
@@ -129,58 +129,77 @@ async def _ready(bridge: Bridge) -> None:
         raise TurnError(advice(error)) from error
 
 
-async def _choose(bridge: Bridge, key: str, model: str | None) -> None:
+async def _choose(bridge: Bridge, key: str, model: str | None, tell: Tell) -> None:
     if bridge.chosen.get(key) == model and (model or key in bridge.chosen):
         return
     if model is None and key not in bridge.listed:
         return  # a session that is not there yet has no model of its own
-    try:
+
+    async def patch() -> None:
         await bridge.client.call("sessions.patch", {"key": key, "model": model})
+
+    try:
+        await _insist(bridge, patch, tell, "The Gateway is back")
         bridge.chosen[key] = model
     except CallFailed as error:
         if model is None:
             log.info("The model of a session could not be set back: %s", error)
             return
         raise TurnError(refused_model(error, model)) from error
-    except GatewayError as error:
-        raise TurnError(advice(error)) from error
 
 
 async def _send(bridge: Bridge, key: str, run_id: str, asked: Asked, tell: Tell) -> None:
     thinking = asked.thinking
+
+    async def send() -> None:
+        await send_chat(
+            bridge.client,
+            key,
+            asked.text,
+            run_id,
+            # Never put into a run that answers somebody else: it waits and gets a run of its own.
+            queue_mode="followup",
+            attachments=asked.attachments,
+            thinking=thinking,
+            receipt=receipt(asked),
+        )
+
+    try:
+        # Whether a call that was cut off arrived is unknown; the same id starts no second run.
+        await _insist(bridge, send, tell, "Sent")
+    except CallFailed as error:
+        if thinking is None or "think" not in error.message.lower():
+            raise TurnError(refused_message(error, asked.agent)) from error
+        await tell(f"The model does not know the thinking level {thinking}; it is left out", True)
+        await _send(bridge, key, run_id, replace(asked, thinking=None), tell)
+
+
+async def _insist(bridge: Bridge, call: Callable[[], Awaitable[None]], tell: Tell, back: str) -> None:
+    """Make a call that may be made twice, whether the Gateway restarts meanwhile or the line is cut.
+
+    back: what is said when a restart is over. Raises CallFailed where the call is refused for another reason, TurnError.
+    """
     told = False
     for attempt in range(_ATTEMPTS):
         hellos = bridge.hellos
         try:
-            await send_chat(
-                bridge.client,
-                key,
-                asked.text,
-                run_id,
-                # Never put into a run that answers somebody else: it waits and gets a run of its own.
-                queue_mode="followup",
-                attachments=asked.attachments,
-                thinking=thinking,
-                receipt=receipt(asked),
-            )
-            if told:
-                await tell("Sent", True)
-            return
+            await call()
         except CallFailed as error:
-            if error.restarting:
-                told = True
-                await tell("The Gateway restarts; the message is sent when it is back", False)
-                await bridge.greeted_after(hellos)
-            elif thinking is not None and "think" in error.message.lower():
-                await tell(f"The model does not know the thinking level {thinking}; it is left out", True)
-                thinking = None
-            else:
-                raise TurnError(refused_message(error, asked.agent)) from error
+            if not error.restarting:
+                raise
+            told = True
+            await tell("The Gateway restarts; the message is sent when it is back", False)
+            await bridge.greeted_after(hellos)
         except (Dropped, NotConnected, TimedOut) as error:
-            # Whether it arrived is unknown; the same id starts no second run.
             if attempt + 1 == _ATTEMPTS:
                 raise TurnError(advice(error)) from error
             await _ready(bridge)
+        except GatewayError as error:
+            raise TurnError(advice(error)) from error
+        else:
+            if told:
+                await tell(back, True)
+            return
     raise TurnError("The message could not be sent. Send it again.")
 
 

@@ -26,6 +26,7 @@ FAULTS = (
     "redeployed",
     "two connections",
     "refused",
+    "draining",
     "killed",
     "restarted",
     "stopped",
@@ -47,7 +48,12 @@ _NEVER = (
         "act",
         ("new message", "send now", "stop", "delete"),
     ),
-    ("fault", ("dropped", "slow", "lost frames", "refused", "redeployed"), "act", ("send now", "stop")),
+    (
+        "fault",
+        ("dropped", "slow", "lost frames", "refused", "redeployed", "draining"),
+        "act",
+        ("send now", "stop"),
+    ),
 )
 
 

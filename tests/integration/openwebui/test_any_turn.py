@@ -37,6 +37,8 @@ from tests.unit.turns.script import Frame, Frames
 
 RECOVERED = ("killed", "restarted")
 ENDED = ("stopped", "contained")
+#: How a run ends that tells its end.
+WHOLE = ("final", "lifecycle", "error", "aborted", "final twice", "final early")
 EXIT = "Claude Code process exited with code 143"
 
 
@@ -80,6 +82,8 @@ class Play:
         else:
             await self._fault()
             await self._end()
+            if script.fault == "draining":
+                await self._drained()
         if self.second is not None:
             await self._answer(*self.second)
         for request in self.requests:
@@ -254,6 +258,8 @@ class Play:
             await self._reconnect()
         elif fault == "redeployed":
             self.bridge = await self.connect()
+        elif fault == "draining":
+            self.gateway.draining = True
         tell(self.gateway, *self._told(rest))
 
     async def _reconnect(self) -> None:
@@ -276,6 +282,22 @@ class Play:
             for connection in self.gateway.live:
                 connection.skip()
         tell(self.gateway, ("tick", {"ts": 1}))
+
+    async def _drained(self) -> None:
+        """The Gateway, asked to stop, has waited for its last run, and is started again."""
+        if self.script.ending in WHOLE and self.script.source in ("own", "agent"):
+            # It may have others to wait for, for minutes: a reply that came whole is over before.
+            await assert_eventually(lambda: self.frames.run not in self._open())
+        tell(self.gateway, ("shutdown", {"reason": "gateway stopping"}))
+        for connection in self.gateway.live:
+            await connection.flushed()
+        await self.gateway.stop()
+        await assert_eventually(lambda: not self.bridge.client.connected)
+        self.gateway.draining = False
+        await back(self.gateway, self.bridge)
+
+    def _open(self) -> list[str]:
+        return [run.run_id for run in self.bridge.table.unfinished()]
 
     async def _answer(self, words: str, mine: dict[str, Any]) -> None:
         """The message that the person sent meanwhile is taken when the run is over."""

@@ -10,7 +10,7 @@ import pytest
 from rejoinder.openwebui.bridge import Bridge
 from rejoinder.openwebui.turn import reply
 from rejoinder.turns.identity import message_id
-from tests.fake_gateway import FakeGateway
+from tests.fake_gateway import RESTARTING, FakeGateway
 from tests.integration.openwebui.conftest import Connect
 from tests.integration.openwebui.hosts import World, key_of, stub, user_says
 from tests.integration.openwebui.test_bridge import (
@@ -250,3 +250,49 @@ async def test_a_turn_cancelled_while_its_tool_runs_is_not_lost(
     asked = [method for one in gateway.connections for method, _ in one.requests]
     assert asked.count("chat.send") == 1
     assert "chat.abort" not in asked
+
+
+@pytest.mark.parametrize("call", ["sessions.patch", "chat.send"])
+@pytest.mark.parametrize("how", ["refused", "cut"])
+async def test_a_message_is_sent_once_the_gateway_is_back_whichever_call_met_its_restart(
+    gateway: FakeGateway, world: World, connect: Connect, call: str, how: str
+) -> None:
+    left = stub()
+    chat_id = await world.chat(user_says("hello"), left)
+    bridge = await connect()
+    key = key_of(world, chat_id)
+    met = asyncio.Event()
+    answers = {"sessions.patch": lambda params: {}, "chat.send": lambda params: {"status": "started"}}
+
+    def restarts(params: dict[str, Any]) -> Any:
+        met.set()
+        if how == "refused":
+            return RESTARTING
+        for connection in gateway.live:
+            connection.abort()
+        return {}
+
+    gateway.handlers.update({**answers, call: restarts})
+    told: list[tuple[str, bool]] = []
+
+    async def tells(words: str, over: bool) -> None:
+        told.append((words, over))
+
+    asked = asked_by(world, chat_id, left["id"], model="live/scripted")
+    request = asyncio.ensure_future(anext(reply(bridge, asked, tells)))
+    await met.wait()
+    gateway.handlers.update(answers)
+    await gateway.stop()
+    await assert_eventually(lambda: not bridge.client.connected)
+    await back(gateway, bridge)
+    f = Frames((await assert_eventually(lambda: sends(gateway)))[-1], key)
+    tell(gateway, *f.begin(), f.row(f.asked()), f.says("Here.", "Here.", "i"))
+    assert "Here." in str(await request)
+    assert len(set(sends(gateway))) == 1
+    assert all(over for _, over in told[-1:])
+
+
+def sends(gateway: FakeGateway) -> list[str]:
+    """The ids under which messages were sent, oldest first."""
+    calls = [one for connection in gateway.connections for one in connection.requests]
+    return [params["idempotencyKey"] for name, params in calls if name == "chat.send"]
