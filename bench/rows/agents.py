@@ -27,18 +27,18 @@ async def measure(bed: Bed) -> list[Line]:
     async with bed.database() as url, bed.server(url) as (server, key), Desk.at(server.port, key) as desk:
         with bed.process("worker", url) as worker:
             await worker_ready(url)
-            identifiers = await _park(desk, url, warm)
+            identifiers = await park(desk, url, warm)
             before = resident_kib(worker.pid)
-            identifiers |= await _park(desk, url, names)
+            identifiers |= await park(desk, url, names)
             held = (resident_kib(worker.pid) - before) / len(names)
         # The worker that parked them is gone: another one resumes.
         with bed.process("worker", url):
             await worker_ready(url)
             person = (await desk.connections(1))[0]
-            await _answer(desk, person, identifiers, warm, 0)
-            await _resumed(url, "warm-", len(warm))
-            sent = await _answer(desk, person, identifiers, names[:quiet], 0.1)
-            began = await _resumed(url, "quiet-", quiet)
+            await answer(desk, person, identifiers, warm, 0)
+            await resumed(url, "warm-", len(warm))
+            sent = await answer(desk, person, identifiers, names[:quiet], 0.1)
+            began = await resumed(url, "quiet-", quiet)
         sizes = {length: await _sizes(url, length) for length in (50, bed.size(200, 100))}
     calm = spread(began[name] - sent[name] for name in sent)
     wanted = not bed.slow_disk
@@ -70,7 +70,7 @@ async def measure(bed: Bed) -> list[Line]:
     ]
 
 
-async def _park(desk: Desk, url: str, names: list[str]) -> dict[str, str]:
+async def park(desk: Desk, url: str, names: list[str]) -> dict[str, str]:
     """Start the agents and wait until every one of them is parked; the ids of their questions."""
     starters = await desk.connections(LANES)
 
@@ -97,7 +97,7 @@ async def _park(desk: Desk, url: str, names: list[str]) -> dict[str, str]:
     return identifiers
 
 
-async def _answer(
+async def answer(
     desk: Desk, person: Any, identifiers: dict[str, str], names: list[str], every: float
 ) -> dict[str, float]:
     sent = {}
@@ -108,7 +108,7 @@ async def _answer(
     return sent
 
 
-async def _resumed(url: str, prefix: str, count: int) -> dict[str, float]:
+async def resumed(url: str, prefix: str, count: int) -> dict[str, float]:
     """When the continuation of each one's tool began, once all of them have ended."""
     connection = await asyncpg.connect(url)
     try:

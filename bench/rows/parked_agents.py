@@ -8,16 +8,18 @@ from typing import Any
 import asyncpg
 
 from bench.client import expect
+from bench.copies import copy_parked
 from bench.desk import Desk, lanes
 from bench.lines import Line
 from bench.machine import Bed, resident_kib, worker_ready
+from bench.rows import agents
 from bench.rows.parking import LANES
 
-#: Tables that hold something of a parked run, with their indexes.
+#: Tables that hold something of a parked run, with their indexes; each after those that it refers to.
 TABLES = (
     "rejoinder.run",
-    "rejoinder.question",
     "rejoinder.park",
+    "rejoinder.question",
     "rejoinder.step",
     "rejoinder.event",
     "rejoinder_checkpoints.checkpoints",
@@ -57,7 +59,51 @@ async def measure(bed: Bed) -> list[Line]:
             f"{disk:.1f} / {rows:.1f}",
             raw=grown,
         ),
+        await _many(bed),
     ]
+
+
+async def _many(bed: Bed) -> Line:
+    """What the processes hold beside very many parked agents, while some are answered and go on."""
+    count, some = bed.size(100_000, 5_000), bed.size(200, 40)
+    rounds = [[f"round-{number}-{i}" for i in range(some)] for number in range(3)]
+    held = []
+    async with (
+        bed.database() as url,
+        bed.server(url) as (server, key),
+        Desk.at(server.port, key) as desk,
+    ):
+        with bed.process("worker", url) as worker:
+            await worker_ready(url)
+            for number, names in enumerate(rounds):
+                if number == 2:
+                    await _park(desk, url, "left", 1)
+                    await copy_parked(url, await _left(url), TABLES, 1, count)
+                questions = await agents.park(desk, url, names)
+                # A new one each round: while the rows were copied, the server closed it.
+                (person,) = await desk.connections(1)
+                await agents.answer(desk, person, questions, names, 0)
+                await agents.resumed(url, f"round-{number}-", some)
+                held.append((resident_kib(server.pid), resident_kib(worker.pid)))
+    few, most = held[1:]
+    grown = [(a - b) * 1024 / count for a, b in zip(most, few, strict=True)]
+    return Line(
+        f"beside {count:,} parked agents (copies of one's rows), when {some} more were answered: server / worker (MiB), and"
+        " bytes for each parked one",
+        f"{most[0] / 1024:.0f} / {most[1] / 1024:.0f}, {grown[0]:.0f} / {grown[1]:.0f}",
+        "no memory",
+        max(grown) < 100 if count == 100_000 else None,
+        raw={"resident_kib": held},
+    )
+
+
+async def _left(url: str) -> Any:
+    connection = await asyncpg.connect(url)
+    try:
+        query = "SELECT id FROM rejoinder.run WHERE arguments ->> 'message' = 'left-0' AND tool = 'parker'"
+        return await connection.fetchval(query)
+    finally:
+        await connection.close()
 
 
 async def _park(desk: Desk, url: str, name: str, count: int) -> None:
