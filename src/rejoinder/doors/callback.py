@@ -152,7 +152,9 @@ class _CallbackDoor:
             return _problem(error, 401)
         except VerificationError as error:
             metrics.callbacks.labels("unverifiable").inc()
-            return _problem(error, 500, id=request.scope.get("rejoinder.request_id"))
+            identifier = request.scope.get("rejoinder.request_id")
+            log.error("a callback could not be verified", request_id=identifier)
+            return _problem(error, 500, id=identifier)
         except (AnswerMismatchError, BadInputError):
             metrics.callbacks.labels("refused").inc()
             raise

@@ -126,7 +126,9 @@ class Webhooks:
             return _problem(error)
         except VerificationError as error:
             metrics.deliveries.labels("unverifiable").inc()
-            return _problem(error, id=request.scope.get("rejoinder.request_id"))
+            identifier = request.scope.get("rejoinder.request_id")
+            log.error("an event could not be verified", topic=topic, request_id=identifier)
+            return _problem(error, id=identifier)
         except NotReadyError:
             metrics.deliveries.labels("failed").inc()
             raise AcceptFailedError() from None

@@ -30,8 +30,9 @@ log = get_logger("verifiers")
 
 #: Seconds. A verifier that takes longer could not run.
 PATIENCE = 10.0
-#: What ends the request or the process, and says nothing of the verifier.
-ENDS = (asyncio.CancelledError, KeyboardInterrupt, SystemExit)
+#: What ends the request or the process, and says nothing of the verifier. Not SystemExit: nobody who posts to a door may
+#: end the server by way of a library that exits.
+ENDS = (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt)
 _NAME = re.compile(r"[a-z][a-z0-9_-]*", re.ASCII)
 _BINDING_KEYS = frozenset(("verifier", "config"))
 
@@ -80,6 +81,8 @@ class Verifiers:
             verifier.check_config(binding.config)
         except VerifierConfigError as error:
             raise AskArgumentError(error.message, field=field) from None
+        except SystemExit as error:
+            raise _broken(binding, error) from None
         return binding
 
     async def verify(self, binding: Binding, raw: bytes, headers: Mapping[str, str]) -> None:

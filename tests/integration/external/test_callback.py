@@ -244,13 +244,22 @@ async def test_no_oracle_on_tickets_with_a_verifier(
         await live.end()
 
 
-async def test_a_verifier_that_panics_is_a_fault_with_an_id(
-    database_url: str, secret: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Panic(BaseException):
-        pass
+class Panic(BaseException):
+    """As libraries raise that are written in Rust: no Exception."""
 
+
+@pytest.mark.parametrize("error", [Panic, SystemExit])
+async def test_a_verifier_that_panics_is_a_fault_with_an_id(
+    database_url: str,
+    secret: None,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    error: type[BaseException],
+) -> None:
     async def panic(*_: object) -> None:
+        raise error(SECRET)
+
+    async def deep(*_: object) -> None:
         raise Panic(SECRET)
 
     async with outside(database_url) as (e, system):
@@ -262,9 +271,11 @@ async def test_a_verifier_that_panics_is_a_fault_with_an_id(
             assert (reply.status_code, reply.json()["error"]) == (500, "webhook verification error")
             assert reply.json()["id"] == reply.headers["x-request-id"]
             assert SECRET not in reply.text
+            logged = [line for line in capfd.readouterr().err.splitlines() if reply.json()["id"] in line]
+            assert any("a callback could not be verified" in line for line in logged), logged
             # And where nothing expects one, as deep inside as that may be.
             with monkeypatch.context() as patched:
-                patched.setattr(Verifiers, "verify", panic)
+                patched.setattr(Verifiers, "verify", deep)
                 reply = await client.post(system.door, json=GOOD, headers=proof())
             assert (reply.status_code, reply.json()["code"]) == (500, "internal")
             assert reply.json()["id"] == reply.headers["x-request-id"]

@@ -376,6 +376,7 @@ def raising(error: BaseException) -> Callable[[], Any]:
         (raising(VerifierConfigError("no")), VerificationError),
         (raising(TimeoutError()), VerificationError),
         (raising(Panic("zqxj")), VerificationError),
+        (raising(SystemExit("zqxj")), VerificationError),
         (raising(BaseExceptionGroup("zqxj", [Panic()])), VerificationError),
     ],
 )
@@ -403,14 +404,23 @@ def test_a_verifier_that_hangs_could_not_run(monkeypatch: pytest.MonkeyPatch) ->
         asyncio.run(Verifiers([Hanging(lambda: None)]).verify(Binding("own"), BODY, {}))
 
 
-@pytest.mark.parametrize("end", [asyncio.CancelledError, KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("end", [asyncio.CancelledError, KeyboardInterrupt])
 def test_what_ends_the_process_is_no_fault_of_a_verifier(end: type[BaseException]) -> None:
     with pytest.raises(end):
         asyncio.run(Verifiers([Own(raising(end()))]).verify(Binding("own"), BODY, {}))
 
 
+def test_a_config_whose_check_exits_is_a_fault_and_ends_nothing() -> None:
+    class Exiting(Own):
+        def check_config(self, config: Mapping[str, Any]) -> None:
+            self._act()
+
+    with pytest.raises(VerificationError):
+        Verifiers([Exiting(raising(SystemExit("zqxj")))]).bind({"verifier": "own"})
+
+
 def test_a_claim_that_cannot_be_made() -> None:
-    for error in (KeyError("zqxj"), Panic("zqxj")):
+    for error in (KeyError("zqxj"), Panic("zqxj"), SystemExit("zqxj")):
         with pytest.raises(VerificationError):
             Verifiers([Own(raising(error))]).claim(Binding("own"), BODY, {})
     with pytest.raises(VerificationFailedError):
