@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NoReturn
 
 import orjson
@@ -87,14 +87,20 @@ async def read_json(scope: Scope, receive: Receive, cap: int = SMALL) -> Any:
 
 
 async def read_object(
-    scope: Scope, receive: Receive, cap: int = SMALL, *, keys: frozenset[str]
+    scope: Scope,
+    receive: Receive,
+    cap: int = SMALL,
+    *,
+    keys: frozenset[str],
+    not_served: Collection[str] = (),
 ) -> dict[str, Any]:
-    """A JSON object with no key but ``keys``. Passing over a key silently would drop what the caller meant by it."""
+    """A JSON object with no key but ``keys``. Passing over a key silently would drop what the caller meant by it.
+    ``not_served`` are keys that are known and that whoever reads the object refuses: nobody is told to use them."""
     body = await read_json(scope, receive, cap)
     if not isinstance(body, dict):
         raise BadInputError("the body must be a JSON object", field="body")
     for key in body:
-        if key not in keys:
+        if key not in keys and key not in not_served:
             raise BadInputError(
                 f"the body has a key that is not known; it takes {', '.join(sorted(keys))}", field=_shown(key)
             )

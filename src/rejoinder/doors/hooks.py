@@ -52,8 +52,9 @@ def _hooks(api: APIRouter, node: Node) -> None:
         """In the place of one of the same name. From the next event on, ``tool`` runs on every event of ``topic`` for which
         ``condition`` holds. Only an admin registers a hook of an internal tool, and only behind a verifier."""
         by = unrestricted(request)
-        keys = HOOK_KEYS | frozenset(NOT_SERVED)
-        given = await read_object(request.scope, request.receive, SMALL, keys=keys)
+        given = await read_object(
+            request.scope, request.receive, SMALL, keys=HOOK_KEYS, not_served=NOT_SERVED
+        )
         hook, new = await node.hook_records.register(given, by=by)
         return reply(hook.as_json(), status=201 if new else 200)
 

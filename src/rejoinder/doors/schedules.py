@@ -15,7 +15,7 @@ from rejoinder.doors.bodies import LARGE, SMALL, read_object, reply
 from rejoinder.doors.parameters import Words
 from rejoinder.doors.schemas import body, gives
 from rejoinder.node import Node
-from rejoinder.schedules.order import KEYS, MAX_NAME
+from rejoinder.schedules.order import KEYS, MAX_NAME, NOT_SERVED
 from rejoinder.schedules.service import ScheduleNotFoundError
 
 
@@ -60,7 +60,7 @@ def router(node: Node) -> APIRouter:
     )
     async def create(request: Request) -> Response:
         """201 for a new schedule, 200 where the same order is there under this name, 409 where another one is."""
-        given = await read_object(request.scope, request.receive, LARGE, keys=KEYS)
+        given = await read_object(request.scope, request.receive, LARGE, keys=KEYS, not_served=NOT_SERVED)
         made, new = await node.schedules.create(given, by=identity_of(request), via=VIA)
         return reply(node.schedules.as_json(made), status=201 if new else 200)
 

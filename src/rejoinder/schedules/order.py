@@ -14,6 +14,7 @@ from rejoinder.contract.text import unstorable, unstorable_text
 from rejoinder.schedules.cadence import Cadence, cadence_of
 from rejoinder.schedules.missed import POLICIES, Missed
 
+#: What an order is read from.
 KEYS = frozenset(
     (
         "tool_name",
@@ -24,10 +25,6 @@ KEYS = frozenset(
         "missed",
         "start_expr",
         "subject",
-        "state_binding",
-        "cancel_expr",
-        "resume_expr",
-        "extras_expr",
     )
 )
 #: Keys of the same interface that this version does not serve. Passing over one silently would drop what it is for.

@@ -17,6 +17,7 @@ from rejoinder import tool
 from rejoinder.contract.errors import BadInputError, ForbiddenError
 from rejoinder.contract.identity import LOCAL_OWNER
 from rejoinder.hooks.fields import name_of
+from rejoinder.hooks.records import NOT_SERVED
 from rejoinder.node import Node
 from tests.integration.doors.edge import Edge, edge
 from tests.integration.nodes import ANN, running
@@ -130,6 +131,17 @@ async def test_what_is_wrong_with_a_hook_is_named(database_url: str) -> None:
             assert answer.json().get("field") == field, change
         written = await made.node.hook_store.hooks(topic=None, after=None, limit=99)
         assert len(written) == sum(status == 201 for _, status, _ in WRONG_HOOKS)
+
+
+async def test_a_key_that_is_not_known_is_answered_with_those_that_are_served(database_url: str) -> None:
+    async with hooked(database_url) as made:
+        told = (await post(made.owner, extra=1)).json()["error"]
+        assert "start_expr" in told
+        assert [key for key in NOT_SERVED if key in told] == []
+        for key in NOT_SERVED:
+            answer = await post(made.owner, **{key: "."})
+            assert (answer.status_code, answer.json()["field"]) == (400, key)
+            assert answer.json()["error"] == f"{key} is not served by this version; leave it out"
 
 
 @given(st.text(max_size=6) | st.from_regex(r"[a-z0-9][a-z0-9_-]{0,119}", fullmatch=True))

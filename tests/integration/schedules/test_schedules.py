@@ -11,6 +11,7 @@ from rejoinder import tool
 from rejoinder.contract.identity import LOCAL_OWNER
 from rejoinder.node import Node
 from rejoinder.runs.tools import Tool
+from rejoinder.schedules.order import NOT_SERVED
 from tests.integration.doors.edge import Edge, edge
 from tests.integration.nodes import running
 from tests.support import MovableClock, assert_eventually
@@ -140,6 +141,9 @@ async def test_an_order_is_taken_or_refused_by_its_part(database_url: str) -> No
             order = {"tool_name": "sweep", "cadence": HOURLY, "schedule_name": str(n)} | change
             made = await e.owner.post(PATH, json=order)
             assert (made.status_code, made.json().get("field")) == (status, field), (change, made.text)
+        told = (await e.owner.post(PATH, json={"more": 1})).json()["error"]
+        assert "start_expr" in told
+        assert [key for key in NOT_SERVED if key in told] == []
 
 
 async def test_who_may_schedule_what_as_whom(database_url: str) -> None:
