@@ -15,6 +15,8 @@ from rejoinder.presets.variables import MARK, VariableFault, resolved
 from rejoinder.runs.agent import Agent
 from rejoinder.runs.tools import Tool
 
+_FIXED = "fixed_kwargs"
+
 
 class PresetFault(Exception):
     """``field`` is the part of the document that is at fault; ``reason`` is a sentence."""
@@ -23,6 +25,14 @@ class PresetFault(Exception):
         super().__init__(reason)
         self.field = field
         self.reason = reason
+
+    @property
+    def sentence(self) -> str:
+        """The reason, with the part named in front of it once."""
+        if self.reason.startswith(self.field):
+            return self.reason
+        argument = self.field.removeprefix(f"{_FIXED}.")
+        return f"{self.field}: {self.reason.removeprefix(f'argument {argument}: ')}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -271,7 +271,7 @@ class Presets:
         try:
             return await build(self._book.trial_shop, name, uuid4(), number, document)
         except PresetFault as fault:
-            raise BadInputError(f"{fault.field}: {fault.reason}", field=fault.field) from None
+            raise BadInputError(fault.sentence, field=fault.field) from None
 
     async def _check_free(self, name: str, field: str = "name") -> None:
         if name in RESERVED or self._registry.manifested(name) is not None:

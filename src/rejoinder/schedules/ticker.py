@@ -217,7 +217,9 @@ class Ticker:
                 return "start_expr gave no object"
             arguments = given | schedule.tool_kwargs
             tool.check_arguments(arguments)
-        except (ExpressionError, ExpressionFailedError) as error:
+        except ExpressionError as error:
+            return error.message
+        except ExpressionFailedError as error:
             return f"start_expr: {error.message}"
         except BadInputError as error:
             return f"start_expr gave what {schedule.tool} does not take: {error.message}"
