@@ -26,6 +26,8 @@ CANARY_FIRST_SECONDS = 10.0
 CANARY_SECONDS = 300.0
 #: A thousand images are looked at in one round; the next housekeeping goes on from there.
 MEDIA_ROUNDS = 20
+#: A request is given up while its client still counts on it; after that, who was told is of no interest.
+LEGS_KEPT = timedelta(days=1)
 #: Between two batches, so that the work that people wait for gets its turn.
 PAUSE_SECONDS = 0.1
 
@@ -75,6 +77,7 @@ def chores(node: Node) -> list[Chore]:
         Chore("notifications", lambda: node.notifications.prune(audit), 1000),
         Chore("media", _media(node), 1),
         Chore("hits", node.hits.prune, 5000),
+        Chore("legs", lambda: node.legs.prune(LEGS_KEPT), 5000),
         Chore("schedules", lambda: node.schedule_store.prune(audit), 1000),
     ]
     if node.worker is not None:

@@ -44,6 +44,7 @@ from rejoinder.store.events import Events
 from rejoinder.store.flood import Hits
 from rejoinder.store.hook_runs import HookRuns
 from rejoinder.store.hooks import HookStore
+from rejoinder.store.legs import Legs
 from rejoinder.store.media import Media
 from rejoinder.store.migrate import pending
 from rejoinder.store.nested import Nested
@@ -121,6 +122,7 @@ class Node:
         self.agents = Agents(self.database, self.questions, settings)
         self.agents.late.find = registry.get
         self.nested = Nested(self.database)
+        self.legs = Legs(self.database)
         self.doorkeeper = Doorkeeper(self.events, self.kept.vouches)
         self.run_service = RunService(
             self.runs,

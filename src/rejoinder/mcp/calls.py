@@ -23,6 +23,7 @@ from rejoinder.contract.errors import ForbiddenError, NotReadyError, RejoinderEr
 from rejoinder.contract.identity import Identity
 from rejoinder.contract.questions import Question
 from rejoinder.mcp.ends import Asked, Ended, Progress, ended, internal_problem
+from rejoinder.mcp.handover import GivenUpError, Handover
 from rejoinder.node import Node
 from rejoinder.observe.logs import get_logger
 from rejoinder.runs.driver import patiently
@@ -67,11 +68,13 @@ class Calls:
         self._node = node
         self._driven: dict[UUID, Call] = {}
         self._watched: dict[UUID, set[asyncio.Event]] = defaultdict(set)
+        self._named: dict[str, tuple[Handover, asyncio.Event]] = {}
         self._small: set[asyncio.Task[Any]] = set()
         self._stopping = False
         #: How many requests hold on to a call or a run now.
         self.held = 0
         node.signals.hear(s.RUN, self._heard)
+        node.signals.hear(s.LEG, self._let_go)
 
     async def begin(
         self, tool: str, arguments: dict[str, Any], *, by: Identity, traceparent: str | None
@@ -143,28 +146,57 @@ class Calls:
             call.end.cancel()
 
     async def hold(
-        self, call: Call, seconds: float, tell: Tell, every: float, choose: Choose | None = None
+        self,
+        call: Call,
+        seconds: float,
+        tell: Tell,
+        every: float,
+        choose: Choose | None = None,
+        by: Handover | None = None,
     ) -> Ended | Asked | None:
         """Wait for so many seconds for the run's end, or for questions of which ``choose`` takes some; ``tell`` that it
-        goes on from time to time. None: it is still going. Being cancelled lets go and does not touch the run."""
+        goes on from time to time. None: it is still going. Being cancelled lets go and does not touch the run; so does
+        GivenUpError, when the client of the request ``by`` gives it up."""
         woken = asyncio.Event()
         self._watched[call.run_id].add(woken)
+        name = by.request.hex() if by is not None and by.named else None
+        if by is not None and name is not None:
+            self._named[name] = (by, woken)
         self.held += 1
         try:
-            return await self._hold(call, seconds, tell, every, choose, woken)
+            return await self._hold(call, seconds, tell, every, choose, woken, by or Handover())
         finally:
             self.held -= 1
             self._unwatch(call.run_id, woken)
+            if name is not None:
+                self._named.pop(name, None)
 
-    async def tell_end(self, call: Call, ended: Ended) -> None:
-        """The caller is told: the next call with these arguments means a new run; while a parked run goes on, that run."""
+    async def begun(self, call: Call, by: Handover) -> None:
+        """The request ``by`` holds on to the call from now on. Raises NotReadyError."""
+        if by.named:
+            by.given_up = await self._node.legs.begin(by.request, call.run_id)
+
+    async def tell_end(self, ended: Ended, to: Handover) -> None:
+        """The caller is told: the next call with these arguments means a new run; while a parked run goes on, that run.
+        Raises GivenUpError where nobody listens any more: the end stays the call's answer."""
+        if to.closed:
+            raise GivenUpError
+        to.telling = ended.run_id
         try:
-            await self._node.runs.told(ended.run_id)
+            told = await self._node.legs.tell(to.request, ended.run_id)
         except NotReadyError:
             log.warning("the end of a call was told and stays its answer", run_id=str(ended.run_id))
+            return
+        if not told:
+            raise GivenUpError
+
+    def take_back(self, handover: Handover) -> None:
+        """The end that was told to this request did not leave, so that it is the call's answer again."""
+        log.info("the end of a call could not be sent and stays its answer", run_id=str(handover.telling))
+        self._beside(patiently(lambda: self._node.legs.give_up(handover.request)))
 
     async def check(
-        self, run_id: UUID, seconds: float, tell: Tell, every: float, *, by: Identity
+        self, run_id: UUID, seconds: float, tell: Tell, every: float, *, by: Identity, request: Handover
     ) -> Ended | None:
         """The end of a run by its id: of a call driven here, or of any run in the store. None: it is still going.
         Raises RunNotFoundError, and ForbiddenError where a restricted identity asks for another's run."""
@@ -175,7 +207,7 @@ class Calls:
             run = await self._node.run_service.get(run_id, by=by)
             call = self._follow(run_id, run.tool, by)
         try:
-            ended = await self.hold(call, seconds, tell, every)
+            ended = await self.hold(call, seconds, tell, every, by=request)
         finally:
             self.release(call)
         assert not isinstance(ended, Asked)
@@ -195,6 +227,10 @@ class Calls:
         for task in going:
             task.cancel()
         await asyncio.gather(*going, return_exceptions=True)
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Write what is still to be written of requests that are over; not for long."""
         if self._small:
             await asyncio.wait(set(self._small), timeout=1)
 
@@ -271,6 +307,7 @@ class Calls:
         every: float,
         choose: Choose | None,
         woken: asyncio.Event,
+        by: Handover,
     ) -> Ended | Asked | None:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
@@ -286,6 +323,8 @@ class Calls:
                 for report in [one for one in call.reports if one.number > heard]:
                     await tell(report)
                     heard = report.number
+                if by.given_up:
+                    raise GivenUpError
                 if call.end.done():
                     return call.end.result()
                 if choose is not None and (chosen := choose(await self.open_questions(call.run_id))):
@@ -334,6 +373,12 @@ class Calls:
             self._wake(UUID(text))
         except ValueError:
             log.warning("signal is not an id")
+
+    def _let_go(self, name: str) -> None:
+        if (found := self._named.get(name)) is not None:
+            handover, woken = found
+            handover.given_up = True
+            woken.set()
 
     def _wake(self, run_id: UUID) -> None:
         for woken in self._watched.get(run_id, ()):

@@ -18,6 +18,7 @@ from rejoinder.mcp.answering import take
 from rejoinder.mcp.calls import DOOR, Call, Calls, Tell, digest_of
 from rejoinder.mcp.capabilities import is_modern, knows_tasks, shows_of
 from rejoinder.mcp.ends import Asked, Ended
+from rejoinder.mcp.handover import Handover, handover_of
 from rejoinder.mcp.offers import Offer, Shows, offer_of, site_of
 from rejoinder.mcp.results import complete, input_required, pending
 from rejoinder.mcp.sealed import Sealer
@@ -40,7 +41,7 @@ _LEG = "leg"
 
 def manner_of(ctx: Context, shows: Shows) -> Manner:
     if not is_modern(ctx):
-        return "elicit" if wire_of(ctx) is not None else "plain"
+        return "elicit" if shows and wire_of(ctx) is not None else "plain"
     if knows_tasks(ctx):
         return "task"
     return "input" if shows else "plain"
@@ -49,6 +50,10 @@ def manner_of(ctx: Context, shows: Shows) -> Manner:
 def wire_of(ctx: Context) -> Wire | None:
     found = ctx.request.scope.get(WIRE) if ctx.request is not None else None
     return found if isinstance(found, Wire) else None
+
+
+def handover(ctx: Context) -> Handover:
+    return handover_of(ctx.request.scope if ctx.request is not None else {})
 
 
 @dataclass(slots=True)
@@ -130,8 +135,9 @@ class Manners:
         by: Identity,
         tell: Tell,
     ) -> Result:
-        call = leg.call
+        call, request = leg.call, handover(ctx)
         seconds = self._node.settings.rejoinder_mcp_hold_seconds
+        await self._calls.begun(call, request)
 
         def askable(questions: list[Question]) -> list[Question]:
             offers = self.offers(questions, by, leg.shows)
@@ -150,11 +156,11 @@ class Manners:
             case "elicit":
                 wire = wire_of(ctx)
                 assert wire is not None
-                end = await self._ask_on(wire, leg, seconds, by, tell)
+                end = await self._ask_on(wire, leg, seconds, by, tell, request)
             case "plain":
-                end = await self._calls.hold(call, seconds, tell, self._every)
+                end = await self._calls.hold(call, seconds, tell, self._every, by=request)
         if isinstance(end, Ended):
-            await self._calls.tell_end(call, end)
+            await self._calls.tell_end(end, request)
             return complete(end, call.lost_run)
         if (asks := await self._calls.asks(call.run_id, by=by)) is not None:
             return complete(asks, call.lost_run)
@@ -184,7 +190,7 @@ class Manners:
         )
 
     async def _ask_on(
-        self, wire: Wire, leg: Leg, seconds: float, by: Identity, tell: Tell
+        self, wire: Wire, leg: Leg, seconds: float, by: Identity, tell: Tell, request: Handover
     ) -> Ended | Asked | None:
         """Ask on the call's own stream, while the same questions wait in the inbox; the first answer counts."""
         deadline = asyncio.get_running_loop().time() + seconds
@@ -197,7 +203,7 @@ class Manners:
 
         while True:
             left = deadline - asyncio.get_running_loop().time()
-            end = await self._calls.hold(leg.call, max(0.0, left), tell, self._every, new)
+            end = await self._calls.hold(leg.call, max(0.0, left), tell, self._every, new, request)
             if isinstance(end, Ended):
                 # Nothing of it is open any more, whether or not that was seen before.
                 ended.update(asked)

@@ -14,6 +14,7 @@ from uuid import UUID, uuid4
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
+from mcp.server.streamable_http import REQUEST_CANCELLED
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
 
@@ -26,7 +27,8 @@ from rejoinder.contract.errors import (
 from rejoinder.contract.identity import Grant, Identity
 from rejoinder.mcp.calls import DOOR, Calls, Tell
 from rejoinder.mcp.ends import Progress, internal_problem
-from rejoinder.mcp.manners import Manners, Result
+from rejoinder.mcp.handover import GivenUpError
+from rejoinder.mcp.manners import Manners, Result, handover
 from rejoinder.mcp.results import ASK_OUTPUT, CHECK_RUN, complete, pending, problem, waiting_text
 from rejoinder.mcp.sealed import Sealer
 from rejoinder.mcp.server import PATH, identity_of
@@ -148,6 +150,8 @@ class Edge:
             raise MCPError(types.INVALID_PARAMS, "No tool of this name is exposed.") from error
         except RejoinderError as error:
             return problem(error.as_problem())
+        except GivenUpError as error:
+            raise MCPError(REQUEST_CANCELLED, "Request cancelled") from error
         except MCPError:
             raise
         except Exception:
@@ -169,7 +173,9 @@ class Edge:
         run_id, seconds = self._check_arguments(arguments)
         tell = self._teller(ctx, run_id)
         ended = await self._calls.asks(run_id, by=by)
-        ended = ended or await self._calls.check(run_id, seconds, tell, self._progress, by=by)
+        ended = ended or await self._calls.check(
+            run_id, seconds, tell, self._progress, by=by, request=handover(ctx)
+        )
         ended = ended or await self._calls.asks(run_id, by=by)
         if ended is not None:
             return complete(ended)

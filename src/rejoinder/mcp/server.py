@@ -21,6 +21,7 @@ from rejoinder.access.gate import CrossSiteError, Hosts, authenticate, check_ori
 from rejoinder.contract.errors import AuthenticationError, NotReadyError, RejoinderError
 from rejoinder.contract.identity import Identity
 from rejoinder.mcp.calls import Calls
+from rejoinder.mcp.handover import HANDOVER, Handover
 from rejoinder.mcp.sealed import PURPOSE, Sealer
 from rejoinder.mcp.wire import Handshake, is_handshake
 from rejoinder.node import Node
@@ -66,6 +67,8 @@ class Door:
             await self._calls.stop()
         if self._going:
             await asyncio.wait(set(self._going), timeout=LAST_WORDS_SECONDS)
+        if self._calls is not None:
+            await self._calls.settle()
         self._stop.set()
         if self._serving is not None:
             await asyncio.gather(self._serving, return_exceptions=True)
@@ -84,6 +87,8 @@ class Door:
             await _refusal(error)(scope, receive, send)
             return
         scope[IDENTITY] = identity
+        handover = scope[HANDOVER] = Handover()
+        receive, send = handover.hearing(receive), handover.sending(send)
         task = asyncio.current_task()
         assert task is not None
         self._going.add(task)
@@ -96,6 +101,9 @@ class Door:
             await _refusal(error)(scope, receive, send)
         finally:
             self._going.discard(task)
+            handover.close()
+            if handover.failed and self._calls is not None:
+                self._calls.take_back(handover)
 
     async def _admit(self, request: Request) -> Identity:
         self._hosts.check(request.headers.get("host", ""))

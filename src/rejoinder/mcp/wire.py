@@ -19,9 +19,11 @@ from starlette.types import Message, Receive, Scope, Send
 from rejoinder.contract.identity import Identity
 from rejoinder.mcp.answering import ACTIONS, take
 from rejoinder.mcp.calls import DOOR
+from rejoinder.mcp.handover import handover_of, request_of
 from rejoinder.mcp.offers import Offer, Shows, offer_of, site_of
 from rejoinder.mcp.sealed import Sealer
 from rejoinder.node import Node
+from rejoinder.store import signals as s
 
 SESSION_HEADER = "mcp-session-id"
 VERSION_HEADER = "mcp-protocol-version"
@@ -89,9 +91,9 @@ class Handshake:
         message = _decoded(body)
         session = Request(scope).headers.get(SESSION_HEADER)
         if message.get("method") == "initialize":
-            if said := _shown_by(message):
-                sealed = await self._sealer.seal(_SESSION, said, _bound(identity), SESSION_SECONDS)
-                send = _with_header(send, SESSION_HEADER, sealed)
+            # Also for a client that shows nothing: its requests' numbers count in its session.
+            sealed = await self._sealer.seal(_SESSION, _shown_by(message), _bound(identity), SESSION_SECONDS)
+            send = _with_header(send, SESSION_HEADER, sealed)
         elif session is not None:
             said = await self._sealer.open(_SESSION, session, _bound(identity))
             if said is None:
@@ -100,10 +102,23 @@ class Handshake:
             if "method" not in message and ("result" in message or "error" in message):
                 await (await self._answered(message, identity, self._shows(said)))(scope, receive, send)
                 return
+            if message.get("method") == "notifications/cancelled":
+                await self._given_up(message, identity, session)
+            elif (request := request_of(identity, session, message.get("id"))) is not None:
+                handover_of(scope).name(request)
             wire = Wire(send, self._shows(said))
             scope[WIRE] = wire
             send = wire.send
         await app(scope, again, send)
+
+    async def _given_up(self, message: dict[str, Any], by: Identity, session: str) -> None:
+        """The client wants no answer to one of its requests any more, which any server may hold."""
+        params = message.get("params")
+        number = params.get("requestId") if isinstance(params, dict) else None
+        request = request_of(by, session, number)
+        if request is not None and by.may("write"):
+            await self._node.legs.give_up(request)
+            self._node.signals.tell(s.leg(request))
 
     def _shows(self, said: dict[str, Any]) -> Shows:
         # A session of before clients were sent to pages says nothing of forms, and means them.
@@ -149,16 +164,15 @@ def _bound(identity: Identity) -> list[Any]:
     return [identity.name, str(identity.key_id)]
 
 
-def _shown_by(message: dict[str, Any]) -> dict[str, bool] | None:
-    """What the client that begins a session puts before its person; None where it asks nobody."""
+def _shown_by(message: dict[str, Any]) -> dict[str, bool]:
+    """What the client that begins a session puts before its person."""
     params = message.get("params")
     capabilities = params.get("capabilities") if isinstance(params, dict) else None
     elicitation = capabilities.get("elicitation") if isinstance(capabilities, dict) else None
     if not isinstance(elicitation, dict):
-        return None
+        return {"form": False, "url": False}
     # Empty means forms: there was nothing else when the capability was made.
-    said = {"form": not elicitation or "form" in elicitation, "url": "url" in elicitation}
-    return said if any(said.values()) else None
+    return {"form": not elicitation or "form" in elicitation, "url": "url" in elicitation}
 
 
 def _decoded(body: bytes) -> dict[str, Any]:

@@ -37,6 +37,8 @@ HOOKS = "h"
 PUBLIC = "p"
 SCHEDULES = "c"
 PRESETS = "t"
+#: A request of a call over MCP was given up.
+LEG = "l"
 #: Jobs were enqueued: resumptions, or first phases of runs.
 RESUMES = "j:resume"
 STARTS = "j:run"
@@ -51,6 +53,10 @@ def question(identifier: UUID) -> str:
 
 def run(identifier: UUID) -> str:
     return f"{RUN}:{identifier}"
+
+
+def leg(request: bytes) -> str:
+    return f"{LEG}:{request.hex()}"
 
 
 class Signals:

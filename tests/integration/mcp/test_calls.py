@@ -170,22 +170,6 @@ async def test_a_client_that_goes_away_loses_nothing(database_url: str, mode: st
         assert order.started == 1
 
 
-async def test_a_client_that_times_out_and_says_so_withdraws_nothing(database_url: str) -> None:
-    """A client whose own clock runs out posts notifications/cancelled."""
-    order = Counting()
-    async with serving(database_url, order.tool) as served, connected(served, LEGACY) as client:
-        with pytest.raises(Exception, match=r"(?i)timed out"):
-            await client.call_tool("order", {"what": "tea"}, read_timeout_seconds=0.5)
-        question = await served.question()
-        call = asyncio.create_task(client.call_tool("order", {"what": "tea"}))
-        # A server without sessions cannot tell whose call was given up, so the first request holds on beside the second.
-        # An answer before the second came would be told to the first, and the second would begin anew.
-        await until_held(served, 2)
-        await served.answer(question, True)
-        assert (await call).structured_content == {"ordered": True, "what": "tea"}
-        assert order.started == 1
-
-
 @both
 async def test_twenty_calls_at_once(database_url: str, mode: str) -> None:
     order = Counting()

@@ -301,8 +301,8 @@ async def test_the_protocol_is_loaded_only_when_used() -> None:
     assert shown.stdout.strip() == "False"
 
 
-async def test_without_sessions_each_message_stands_alone(database_url: str) -> None:
-    """A client of the older generation may reach another server with every message."""
+async def test_each_message_of_a_session_stands_alone(database_url: str) -> None:
+    """A client of the older generation may reach another server with every message, and carry no session."""
     async with serving(database_url, add) as one, serving(database_url, add, key=one.key) as two:
         hello = {
             "jsonrpc": "2.0",
@@ -316,9 +316,10 @@ async def test_without_sessions_each_message_stands_alone(database_url: str) -> 
         }
         greeted = await post(one, hello, key=one.key)
         assert greeted.status_code == 200
-        assert "mcp-session-id" not in greeted.headers
-        listed = await post(two, key=one.key, **{"mcp-protocol-version": "2025-11-25"})
-        assert '"add"' in listed.text
+        session = {"mcp-session-id": greeted.headers["mcp-session-id"]}
+        for headers in (session, {}):
+            listed = await post(two, key=one.key, **{"mcp-protocol-version": "2025-11-25"}, **headers)
+            assert '"add"' in listed.text
 
 
 @both

@@ -73,8 +73,15 @@ SELECT count(*) FROM old;
 SELECT status, run_id, lost_run FROM rejoinder.claim_call_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13);
 
 -- name: told
--- The end of a call was told to its caller: the same call now means a new run.
-UPDATE rejoinder.run SET call_digest = NULL WHERE id = $1 AND call_digest IS NOT NULL AND state NOT IN ('running', 'parked');
+-- The end of a call was told to its caller: the same call now means a new run, whatever becomes of requests that were
+-- told it as well.
+WITH ended AS MATERIALIZED (
+    SELECT id FROM rejoinder.run WHERE id = $1 AND state NOT IN ('running', 'parked') FOR NO KEY UPDATE
+), free AS (
+    UPDATE rejoinder.run SET call_digest = NULL WHERE id IN (SELECT id FROM ended) AND call_digest IS NOT NULL
+)
+UPDATE rejoinder.leg SET call_digest = NULL
+ WHERE run_id IN (SELECT id FROM ended) AND told_at IS NOT NULL AND call_digest IS NOT NULL;
 
 -- name: pin_preset
 -- The first that drives a run decides which version of a preset it began with.
