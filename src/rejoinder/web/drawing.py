@@ -12,6 +12,7 @@ from rejoinder.forms.wording import filled
 from rejoinder.language.spoken import language, n, t
 from rejoinder.web import safe, words
 from rejoinder.web.assets import asset_path
+from rejoinder.web.reasons import in_words
 from rejoinder.web.script_words import script_words
 
 
@@ -31,6 +32,7 @@ def environment() -> Environment:
         fold=safe.fold,
         headed=safe.headed,
         words=words,
+        in_words=in_words,
         t=t,
         n=n,
         fill=filled,

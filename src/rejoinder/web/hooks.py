@@ -6,6 +6,7 @@ from starlette.responses import Response
 
 from rejoinder.contract.errors import ForbiddenError
 from rejoinder.language.spoken import later
+from rejoinder.web.reasons import KINDS
 from rejoinder.web.site import Visit
 
 LIMIT = 200
@@ -30,6 +31,7 @@ async def show(visit: Visit, *, message: str | None = None, status: int = 200) -
         status=status,
         message=message,
         held=held.items,
+        kinds=KINDS,
         topics=topics[:LIMIT],
         hooks=hooks[:LIMIT],
         links=links[:LIMIT],

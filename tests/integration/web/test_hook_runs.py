@@ -28,6 +28,8 @@ async def test_a_held_one_is_tried_again_and_given_up(database_url: str) -> None
         page = await browser.get("/hooks")
         assert "start_expr must come to an object" in page.text
         assert "a live one" not in page.text
+        german = await browser.get("/hooks", headers={"accept-language": "de"})
+        assert "Ungültige Eingabe: start_expr muss ein Objekt oder null ergeben" in german.text
         path = f"/hooks/runs/{found['id']}"
         again, given_up = page.form(f"{path}/retry"), page.form(f"{path}/discard")
         assert (await again.press("Try again")).status == 200

@@ -52,3 +52,6 @@ async def test_a_preset_is_shown_with_what_it_fixes_and_its_versions(
     async with running(database_url) as node, signed_in(node, "bob") as browser:
         assert "no tool named pay is exposed" in (await browser.get("/presets")).text
         assert "This server makes no tool of it" in (await browser.get("/presets/pay_rent")).text
+        told = "kein Werkzeug namens pay ist freigegeben"
+        assert told in (await browser.get("/presets?lang=de")).text
+        assert told in (await browser.get("/presets/pay_rent")).text
