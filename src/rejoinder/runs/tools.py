@@ -128,23 +128,31 @@ class Tool:
         if reason := unstorable(dict(arguments)):
             raise ToolArgumentError(f"arguments cannot be stored: {reason}", field="arguments")
         try:
-            model = self._model.model_validate(dict(arguments))
+            model = self._validated(arguments)
         except ValidationError as error:
             raise _argument_error(_faults(error)[0]) from None
-        except RecursionError:
-            raise ToolArgumentError("arguments are nested too deeply", field="arguments") from None
         return {str(field.alias): getattr(model, name) for name, field in type(model).model_fields.items()}
 
     def check_part(self, arguments: Mapping[str, Any]) -> None:
         """The same for some of the arguments: those that are left out are no fault."""
         try:
-            self._model.model_validate(dict(arguments))
+            self._validated(arguments)
         except ValidationError as error:
             faults = [one for one in _faults(error) if one["type"] != "missing" or len(one["loc"]) > 1]
             if faults:
                 raise _argument_error(faults[0]) from None
+
+    def _validated(self, arguments: Mapping[str, Any]) -> BaseModel:
+        """Raises ValidationError, ToolArgumentError, or whatever Exception a check of the author's own raises."""
+        try:
+            return self._model.model_validate(dict(arguments))
         except RecursionError:
             raise ToolArgumentError("arguments are nested too deeply", field="arguments") from None
+        except (Exception, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            # Such as sys.exit: on the loop it would end the process, for all that it serves.
+            raise RuntimeError(f"a check of {self.name}'s arguments raised {type(error).__name__}") from error
 
     def check_approved(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """As ``check_arguments``, for what a person approved of a call: it holds what ``with_defaults`` showed."""

@@ -7,9 +7,10 @@ import sys
 import threading
 from collections.abc import Callable
 from datetime import date
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from pydantic import AfterValidator
 
 from rejoinder.contract.errors import LeaseLostError, RejoinderError, ToolFailedError
 from rejoinder.runs.ask import ask, ask_blocking
@@ -91,6 +92,26 @@ async def test_a_worker_survives_whatever_a_background_run_raises(
         assert ended.starts == (2 if idempotent else 1)
         assert ended.error is not None
         assert ended.error["code"] == "tool-failed"
+
+
+ESCAPING = (SystemExit, Unusual, asyncio.CancelledError)
+
+
+def _check(value: int) -> int:
+    raise ESCAPING[value]("the author's own")
+
+
+@tool
+async def checked(n: Annotated[int, AfterValidator(_check)]) -> int:
+    """Never runs."""
+    return n
+
+
+@pytest.mark.parametrize("n", range(len(ESCAPING)))
+async def test_a_check_of_arguments_ends_no_more_than_its_call(database_url: str, n: int) -> None:
+    async with running(database_url, checked) as node:
+        with pytest.raises(RuntimeError, match=ESCAPING[n].__name__):
+            await node.run_service.call("checked", {"n": n}, by=ANN, door="test")
 
 
 async def test_a_worker_survives_a_continuation_that_exits(database_url: str) -> None:

@@ -79,8 +79,11 @@ async def test_without_a_start_expr_the_tool_is_passed_nothing(database_url: str
         assert shop.given[0]["item"] == "nothing"
 
 
+RAISED = (RuntimeError("the author's own"), SystemExit("the author's own"), asyncio.CancelledError())
+
+
 def _unchecked(value: int) -> int:
-    raise RuntimeError("the author's own")
+    raise RAISED[value]
 
 
 @tool(name="ship")
@@ -88,13 +91,14 @@ async def unfit(n: Annotated[int, AfterValidator(_unchecked)]) -> str:
     return "shipped"
 
 
+@pytest.mark.parametrize("n", range(len(RAISED)))
 async def test_what_cannot_be_begun_for_a_fault_of_the_authors_is_counted_and_held(
-    database_url: str, secret: str
+    database_url: str, secret: str, n: int
 ) -> None:
     async with outside(
         database_url, unfit, hooks_run_max_attempts=2, hooks_run_retry_base_seconds=0.05
     ) as made:
-        await started(made, tool_kwargs={"n": 1})
+        await started(made, tool_kwargs={"n": n})
         [held] = await becomes(made.node, "failed")
         assert (held["attempts"], held["last_error_kind"], held["run_id"]) == (2, "internal", None)
         assert "author" not in held["last_error"]

@@ -218,6 +218,10 @@ def _unchecked(value: int) -> int:
         raise RuntimeError("the author's own")
     if value == 2:
         raise ToolFailedError("the author's own, of ours")
+    if value == 4:
+        raise SystemExit("the author's own")
+    if value == 5:
+        raise asyncio.CancelledError
     return value
 
 
@@ -231,16 +235,16 @@ async def test_one_whose_input_cannot_be_made_stands_in_nobodys_way(
 ) -> None:
     await clock.hold()
     async with running(database_url, choosy, access_control_enable=False) as node:
-        for n in range(4):
+        for n in range(6):
             await node.schedules.create(
                 {"tool_name": "choosy", "schedule_name": f"choosy {n}", "start_expr": f"{{number: {n}}}"},
                 by=LOCAL_OWNER,
                 via="http",
             )
-        assert await node.ticker.take_batch(evaluated=True) == (4, 4)
+        assert await node.ticker.take_batch(evaluated=True) == (6, 6)
         rows = await node.database.rows("SELECT start_expr, error, last_run_id FROM rejoinder.schedule")
         begun = {row["start_expr"]: row["last_run_id"] is not None for row in rows}
-        assert begun == {f"{{number: {n}}}": n in (0, 3) for n in range(4)}
+        assert begun == {f"{{number: {n}}}": n in (0, 3) for n in range(6)}
         assert all((row["error"] is None) == (row["last_run_id"] is not None) for row in rows)
 
 
