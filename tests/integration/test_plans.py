@@ -39,6 +39,7 @@ PRUNING: dict[str, tuple[str, tuple[Any, ...], str]] = {
     "notifications": (sql("notifications").prune, (AGE,), "notification_newest"),
     "hits": (sql("flood").prune, (), "flood_ends"),
     "tickets": (sql("tickets").prune, (), "seen_delivery_expires"),
+    "legs": (sql("legs").prune, (AGE,), "leg_created"),
     "slots": (sql("schedules").prune, (AGE,), "schedule_slot_old"),
     "orders": (sql("schedules").prune, (AGE,), "schedule_over"),
     "checkpoints": (sql("steps").sweepable, (AGE, 100), "run_unswept"),

@@ -68,3 +68,6 @@ async def test_a_killed_server_s_call_is_told_lost_and_begun_anew(
         assert done.structured_content == {"answer": True, "reply_to": None, "params": None}
         assert done.meta["rejoinder/lost_run_id"] == told["run_id"]
         assert told["run_id"] in text_of(done)
+        # It was told, and left the server: the same words are a new question.
+        new = pending_of(await call(two.url, "ask", ASK))
+        assert new["run_id"] not in (told["run_id"], anew["run_id"])
