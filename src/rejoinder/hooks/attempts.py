@@ -144,6 +144,7 @@ class Attempts:
                 idempotent=may_begin_again(tool, self._conductor),
                 checkpointed=tool.checkpointed and goes_on(tool, self._conductor),
                 trace=stored_context(),
+                preset_version=tool.preset_version,
             )
         await pause.here("hook.started")
         if status == "started":

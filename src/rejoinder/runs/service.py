@@ -250,6 +250,7 @@ class RunService:
                 trace=stored_context(),
                 checkpointed=tool.checkpointed and goes_on(tool, self._conductor),
                 subject=subject,
+                preset_version=tool.preset_version,
             )
         self._signals.tell(s.STARTS, s.EVENTS)
         return run_id

@@ -196,6 +196,7 @@ class Ticker:
             idempotent=may_begin_again(tool, self._conductor),
             checkpointed=tool.checkpointed and goes_on(tool, self._conductor),
             let_go=let_go,
+            preset_version=tool.preset_version,
         )
 
     async def _input(self, schedule: Schedule, planned: Turn, now: datetime, tool: Tool) -> Any:

@@ -110,10 +110,11 @@ class HookRuns:
         idempotent: bool,
         checkpointed: bool,
         trace: str | None,
+        preset_version: UUID | None = None,
     ) -> Literal["started", "changed", "over"]:
-        """Record this attempt's run and its job. ``changed``: the hook is not the one of ``hook_at`` any more."""
-        status: Literal["started", "changed", "over"] = await self._db.value(
-            _sql.start,
+        """Record this attempt's run and its job. ``changed``: the hook is not the one of ``hook_at`` any more.
+        ``preset_version`` is what the arguments were checked against, where the tool is a preset."""
+        given = (
             identifier,
             attempt,
             hook_at,
@@ -126,6 +127,14 @@ class HookRuns:
             checkpointed,
             trace,
         )
+        status: Literal["started", "changed", "over"]
+        if preset_version is None:
+            status = await self._db.value(_sql.start, *given)
+            return status
+        async with self._db.transaction() as connection:
+            status = await connection.fetchval(_sql.start, *given)
+            if status == "started":
+                await connection.execute(_sql.pin_preset, run_id, preset_version)
         return status
 
     async def skip(self, identifier: UUID, attempt: int, why: str) -> bool:

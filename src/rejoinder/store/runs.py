@@ -111,10 +111,11 @@ class Runs:
         trace: str | None,
         checkpointed: bool = False,
         subject: str | None = None,
+        preset_version: UUID | None = None,
     ) -> datetime:
-        """Record a background run and its job, together. ``checkpointed``: its questions outlive its workers."""
-        at: datetime = await self._db.value(
-            _sql.start,
+        """Record a background run and its job, together. ``checkpointed``: its questions outlive its workers.
+        ``preset_version``: the version of a preset that was accepted, whatever counts when a worker takes it."""
+        given = (
             identifier,
             tool,
             arguments,
@@ -126,6 +127,13 @@ class Runs:
             checkpointed,
             subject,
         )
+        at: datetime
+        if preset_version is None:
+            at = await self._db.value(_sql.start, *given)
+            return at
+        async with self._db.transaction() as connection:
+            at = await connection.fetchval(_sql.start, *given)
+            await connection.execute(_sql.pin_preset, identifier, preset_version)
         return at
 
     async def begin(

@@ -54,7 +54,7 @@ class Schedule:
 @dataclass(frozen=True, slots=True)
 class Taken:
     """One turn of the schedule ``id``, which waited for ``due_at``. Without a ``slot_at`` its slots are let go; without
-    a ``run_id`` nothing is started. ``arguments`` None: the schedule's own."""
+    a ``run_id`` nothing is started. ``arguments`` None: the schedule's own. ``preset_version``: of the tool."""
 
     id: UUID
     due_at: datetime
@@ -66,6 +66,7 @@ class Taken:
     checkpointed: bool = False
     error: str | None = None
     let_go: dict[str, Any] | None = None
+    preset_version: UUID | None = None
 
 
 class Schedules:
@@ -156,8 +157,7 @@ class Schedules:
     async def take(self, turns: Sequence[Taken]) -> tuple[int, int]:
         """Take these turns, all in one transaction: ``(how many were ours, how many runs began)``. What another process
         took meanwhile, or somebody changed, is left alone."""
-        row = await self._db.row(
-            _sql.take,
+        given = (
             [one.id for one in turns],
             [one.due_at for one in turns],
             [one.slot_at for one in turns],
@@ -169,6 +169,13 @@ class Schedules:
             [one.error for one in turns],
             [one.let_go for one in turns],
         )
+        presets = [(one.run_id, one.preset_version) for one in turns if one.run_id and one.preset_version]
+        if presets:
+            async with self._db.transaction() as connection:
+                row = await connection.fetchrow(_sql.take, *given)
+                await connection.execute(_sql.pin_presets, *map(list, zip(*presets, strict=True)))
+        else:
+            row = await self._db.row(_sql.take, *given)
         assert row is not None
         return row["taken"], row["started"]
 

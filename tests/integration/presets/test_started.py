@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from rejoinder.contract.identity import LOCAL_OWNER
+from rejoinder.hooks.attempts import Attempts
 from rejoinder.node import Node
 from rejoinder.store.runs import Run
 from tests.integration.hooks.events import bind, event, hook, outside, send
 from tests.integration.hooks.events import secret as secret
+from tests.integration.nodes import running
 from tests.integration.presets.tools import ALL
 from tests.support import assert_eventually
 
@@ -50,3 +52,37 @@ async def test_a_hook_and_a_schedule_run_a_preset(database_url: str, secret: str
         assert sorted(made) == [(3, "rent"), (4, "rent")]
         bad = await one.owner.post("/api/schedules", json=body | {"tool_kwargs": {"amount": 4, "note": "x"}})
         assert bad.status_code == 400, bad.text
+
+
+async def test_what_a_hook_and_a_schedule_began_keeps_the_version_that_its_arguments_were_checked_against(
+    database_url: str, secret: str
+) -> None:
+    async with outside(database_url, *ALL, worker=False) as one:
+        node = one.node
+        await node.presets.create(PAY, by=LOCAL_OWNER)
+        key, _ = await node.access.create_key(name="bridge", grants=["read", "write"], by=LOCAL_OWNER)
+        await bind(node, "rents")
+        await hook(node, "rent", "rents", "pay_rent", key_id=key.id, tool_kwargs={"amount": 3})
+        assert (await send(one.anonymous(), "rents", event())).status_code == 200
+        body = {"tool_name": "pay_rent", "tool_kwargs": {"amount": 4}}
+        assert (await one.owner.post("/api/schedules", json=body)).status_code == 201
+        # What comes for them in a worker, where no worker takes what it begins.
+        attempts = Attempts(
+            node.hook_runs,
+            node.runs,
+            node.registry,
+            node.expressions,
+            node.access,
+            node.signals,
+            node.settings,
+        )
+        [taken] = await node.hook_runs.take(node.process.id, 1, 60)
+        await attempts.take_on(taken)
+        assert await node.ticker.take_batch() == (1, 1)
+        # A worker takes them after this.
+        await node.presets.save("pay_rent", {"fixed_kwargs": {"note": "another"}}, by=LOCAL_OWNER)
+    async with running(database_url, *ALL, worker=True) as node:
+        runs = await ended(node, 2)
+        results = [await node.runs.by_id(run.id) for run in runs]
+        assert sorted(run.result["amount"] for run in results if run is not None) == [3, 4]
+        assert {run.result["note"] for run in results if run is not None} == {"rent"}

@@ -82,6 +82,19 @@ async def test_a_preset_that_is_gone_still_carries_its_runs_on(database_url: str
         assert (await answered(node, run_id))["reference"] == "one"
 
 
+async def test_a_run_that_no_worker_has_taken_yet_keeps_the_version_that_was_accepted(
+    database_url: str,
+) -> None:
+    async with running(database_url, *ALL) as node:
+        await create(node, name="pay_one", base_tool="pay", fixed_kwargs={"amount": 1})
+        run_id = await node.run_service.start_background("pay_one", {}, by=ANN)
+        await node.presets.delete("pay_one", by=LOCAL_OWNER)
+        # Another one of the name: nobody asked for it.
+        await create(node, name="pay_one", base_tool="pay", fixed_kwargs={"amount": 1000})
+    async with running(database_url, *ALL, worker=True) as node:
+        assert (await finished(node, run_id))["amount"] == 1
+
+
 async def test_a_worker_that_takes_a_run_over_uses_what_the_first_one_began_with(database_url: str) -> None:
     tried: list[str] = []
 

@@ -20,6 +20,9 @@ SELECT h.name, h.tool, h.key_id, h.tool_kwargs, h.condition, h.start_expr, h.upd
 -- name: start
 SELECT rejoinder.start_hook_run_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11);
 
+-- name: pin_preset
+UPDATE rejoinder.run SET preset_version = COALESCE(preset_version, $2) WHERE id = $1;
+
 -- name: skip
 SELECT rejoinder.skip_hook_run_v1($1, $2, $3);
 

@@ -63,6 +63,11 @@ SELECT extract(epoch FROM (min(next_run_at) - rejoinder.clock()))::float8 FROM r
 -- name: take
 SELECT taken, started FROM rejoinder.take_turns_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
 
+-- name: pin_presets
+-- In the transaction that took the turns: runs of turns that were another's are not there, or have theirs.
+UPDATE rejoinder.run r SET preset_version = g.version FROM unnest($1::uuid[], $2::uuid[]) g (id, version)
+ WHERE r.id = g.id AND r.preset_version IS NULL;
+
 -- name: prune
 -- What was ordered once and has begun, after a day; and what became of old slots, except of the last one of each.
 WITH once AS (
