@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
@@ -30,6 +28,7 @@ from rejoinder.presets.faults import (
     PresetNotFoundError,
     PresetVersionNotFoundError,
 )
+from rejoinder.presets.shown import Preset, Version, version_of
 from rejoinder.presets.tool import PresetTool
 from rejoinder.runs.manifest import Registry
 from rejoinder.store import signals as s
@@ -42,54 +41,6 @@ RESERVED = frozenset(("check_run",))
 MAX_REFEREES = 200
 #: How often a change is tried again that another one came before, where its writer named no version.
 TRIES = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """One version of a preset. ``tags`` are the words for it."""
-
-    number: int
-    document: Document
-    created_at: datetime
-    created_by: str
-    tags: list[str]
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "version": self.number,
-            **self.document.as_json(),
-            "created_at": self.created_at.isoformat(),
-            "created_by": self.created_by,
-            "version_tags": self.tags,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Preset:
-    """A preset and the version of it that counts. ``quarantine`` is why there is no tool of it in this process."""
-
-    row: PresetRow
-    version: Version
-    version_tags: dict[str, int]
-    quarantine: str | None
-    input_schema: dict[str, Any] | None
-
-    def as_json(self) -> dict[str, Any]:
-        document = self.version.document
-        return {
-            "name": self.row.name,
-            "version": self.row.current,
-            "last_version": self.row.last,
-            **document.as_json(),
-            "exposed_schema": self.input_schema,
-            "locked": document.pins,
-            "quarantine": self.quarantine,
-            "version_tags": self.version_tags,
-            "created_at": self.row.created_at.isoformat(),
-            "created_by": self.row.created_by,
-            "updated_at": self.row.updated_at.isoformat(),
-            "updated_by": self.row.updated_by,
-        }
 
 
 class Presets:
@@ -211,12 +162,12 @@ class Presets:
         row = await self._row(name)
         tags = (await self._store.tags([row.id]))[row.id]
         found = await self._store.versions(row.id, before=before, limit=limit)
-        return [_version(one, tags) for one in found]
+        return [version_of(one, tags) for one in found]
 
     async def version(self, name: str, number: int) -> Version:
         """Raises PresetVersionNotFoundError."""
         row = await self._row(name)
-        return _version(await self._version(row, number), (await self._store.tags([row.id]))[row.id])
+        return version_of(await self._version(row, number), (await self._store.tags([row.id]))[row.id])
 
     async def tag(self, name: str, tag: object, number: object, *, by: Identity) -> Preset:
         """Make ``tag`` a word for a version, and for no other one any more."""
@@ -338,21 +289,11 @@ class Presets:
         known = standing is not None and standing.row.version_id == row.version_id
         return Preset(
             row=row,
-            version=_version(version, tags),
+            version=version_of(version, tags),
             version_tags=tags,
             quarantine=standing.fault.reason if known and standing and standing.fault else None,
             input_schema=standing.tool.input_schema if known and standing and standing.tool else None,
         )
-
-
-def _version(row: VersionRow, tags: dict[str, int]) -> Version:
-    return Version(
-        number=row.number,
-        document=Document.of_json(row.document),
-        created_at=row.created_at,
-        created_by=row.created_by,
-        tags=[tag for tag, number in tags.items() if number == row.number],
-    )
 
 
 def _number(value: object, field: str, *, needed: bool = True) -> int:
