@@ -8,7 +8,7 @@ from rejoinder.contract.identity import LOCAL_OWNER
 from rejoinder.hooks.attempts import Attempts
 from rejoinder.node import Node
 from rejoinder.store.runs import Run
-from tests.integration.hooks.events import bind, event, hook, outside, send
+from tests.integration.hooks.events import becomes, bind, event, hook, outside, send
 from tests.integration.hooks.events import secret as secret
 from tests.integration.nodes import running
 from tests.integration.presets.tools import ALL
@@ -66,18 +66,7 @@ async def test_what_a_hook_and_a_schedule_began_keeps_the_version_that_its_argum
         assert (await send(one.anonymous(), "rents", event())).status_code == 200
         body = {"tool_name": "pay_rent", "tool_kwargs": {"amount": 4}}
         assert (await one.owner.post("/api/schedules", json=body)).status_code == 201
-        # What comes for them in a worker, where no worker takes what it begins.
-        attempts = Attempts(
-            node.hook_runs,
-            node.runs,
-            node.registry,
-            node.expressions,
-            node.access,
-            node.signals,
-            node.settings,
-        )
-        [taken] = await node.hook_runs.take(node.process.id, 1, 60)
-        await attempts.take_on(taken)
+        await attempts(node).take_on(*await node.hook_runs.take(node.process.id, 1, 60))
         assert await node.ticker.take_batch() == (1, 1)
         # A worker takes them after this.
         await node.presets.save("pay_rent", {"fixed_kwargs": {"note": "another"}}, by=LOCAL_OWNER)
@@ -86,3 +75,43 @@ async def test_what_a_hook_and_a_schedule_began_keeps_the_version_that_its_argum
         results = [await node.runs.by_id(run.id) for run in runs]
         assert sorted(run.result["amount"] for run in results if run is not None) == [3, 4]
         assert {run.result["note"] for run in results if run is not None} == {"rent"}
+
+
+async def test_a_start_that_an_operator_replays_keeps_its_version(database_url: str, secret: str) -> None:
+    async with outside(database_url, *ALL, worker=False) as one:
+        node = one.node
+        await node.presets.create(PAY, by=LOCAL_OWNER)
+        key, _ = await node.access.create_key(name="bridge", grants=["read", "write"], by=LOCAL_OWNER)
+        await bind(node, "rents")
+        await hook(node, "rent", "rents", "pay_rent", key_id=key.id, tool_kwargs={"amount": 3})
+        assert (await send(one.anonymous(), "rents", event())).status_code == 200
+        hooks = attempts(node)
+        await hooks.take_on(*await node.hook_runs.take(node.process.id, 1, 60))
+        # As whoever finds a worker dead in the tool's code leaves it.
+        await node.database.execute(
+            "UPDATE rejoinder.run SET state = 'lost', finished_at = rejoinder.clock()"
+        )
+        await hooks.take_on(*await node.hook_runs.take(node.process.id, 1, 60))
+        [held] = await becomes(node, "failed")
+        assert held["claim_intent"] == "start"
+        await node.presets.save("pay_rent", {"fixed_kwargs": {"note": "another"}}, by=LOCAL_OWNER)
+        assert (await one.owner.post(f"/api/hook-runs/{held['id']}/retry")).status_code == 200
+    async with running(database_url, *ALL, worker=True) as node:
+        [run, lost] = await ended(node, 2)
+        assert (lost.state, run.state) == ("lost", "succeeded")
+        made = await node.runs.by_id(run.id)
+        assert made is not None
+        assert made.result["note"] == "rent"
+
+
+def attempts(node: Node) -> Attempts:
+    """What comes for hook runs in a worker, where no worker takes what it begins."""
+    return Attempts(
+        node.hook_runs,
+        node.runs,
+        node.registry,
+        node.expressions,
+        node.access,
+        node.signals,
+        node.settings,
+    )

@@ -30,7 +30,7 @@ SELECT rejoinder.skip_hook_run_v1($1, $2, $3);
 SELECT rejoinder.fail_hook_run_v1($1, $2, $3, $4, $5, $6, $7, $8);
 
 -- name: retry
-SELECT rejoinder.retry_hook_run_v1($1, $2);
+SELECT rejoinder.retry_hook_run_v2($1, $2);
 
 -- name: discard
 SELECT rejoinder.discard_hook_run_v1($1, $2);
