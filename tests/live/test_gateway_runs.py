@@ -206,23 +206,23 @@ async def test_a_run_with_nothing_to_say_has_no_message(watch: Watch, model: Mod
     assert shown(await watch.replayed(session)) == [("Only this.", [])]
 
 
-async def test_a_message_sent_while_a_tool_runs_is_part_of_that_run(watch: Watch, tmp_path: Path) -> None:
+async def test_a_message_sent_while_a_tool_runs_is_answered_once(watch: Watch, tmp_path: Path) -> None:
     session = Session()
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     waiting = tool("exec", command=f"cat {gate}", **STAYS)
     first, run = await watch.send(session, say("One.", tools=[waiting]), say("Two."))
     await watch.heard.heard("agent", lambda it: it.get("runId") == run and it.get("stream") == "tool")
-    _, other = await watch.send(session, say("And two.", " Also three."))
+    second, _ = await watch.send(session, say("And two.", " Also three."))
     await asyncio.to_thread(gate.write_text, "go")
-    assert (await watch.heard.ended(other)).get("message") is None
     await watch.said(session, "Also three.")
     found = await watch.replayed(session)
-    # The Gateway lets the run that was busy answer both; before its next words or after them is a matter of moments.
-    ((text, cards),) = shown(found)
-    assert text in ("One. And two. Also three.", "One. Two. And two. Also three.")
-    assert cards == ["exec completed"]
-    assert (found[0].id, found[0].run_id) == (first, run)
+    # The Gateway lets the run that was busy answer both, before its next words or after them, or begins another one.
+    words = " ".join(text for text, _ in shown(found))
+    assert words in ("One. And two. Also three.", "One. Two. And two. Also three.")
+    assert [card for _, cards in shown(found) for card in cards] == ["exec completed"]
+    assert [one.id for one in found] in ([first], [first, second])
+    assert found[0].run_id == run
 
 
 async def test_a_message_sent_at_the_end_of_an_answer_is_shown_once_either_way(
