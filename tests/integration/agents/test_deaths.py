@@ -53,7 +53,7 @@ class Stall:
     """Stops the first one who comes to a point (or, after ``passing`` others, the next) until it is woken; everybody
     after that passes."""
 
-    def __init__(self, point: str, passing: int) -> None:
+    def __init__(self, point: str, passing: int = 0) -> None:
         self.reached = asyncio.Event()
         self._woken = asyncio.Event()
         self._passing = passing
@@ -87,15 +87,24 @@ class Pair:
         await _played(lambda: self._jobs[which].resume(park["park_id"], 0))
 
     async def stalled_then_taken_over(
-        self, point: str, play: Callable[[int], Awaitable[None]], passing: int = 0
+        self,
+        point: str,
+        play: Callable[[int], Awaitable[None]],
+        passing: int = 0,
+        *,
+        beside: str | None = None,
     ) -> None:
-        stall = Stall(point, passing)
+        """``beside`` is where the same worker stands at that moment with something else: checkpoints are written
+        beside the steps, and a worker that stops stops with both."""
+        stalls = [Stall(point, passing), *([Stall(beside)] if beside else [])]
         stuck = asyncio.ensure_future(play(0))
-        await asyncio.wait_for(stall.reached.wait(), 30)
+        for stall in stalls:
+            await asyncio.wait_for(stall.reached.wait(), 30)
         await self.first.process.leave("taken for dead")
         await play(1)
         written = await self.written()
-        stall.wake()
+        for stall in stalls:
+            stall.wake()
         await asyncio.wait_for(stuck, 30)
         assert await self.written() == written, "a worker that no longer drove the run wrote a checkpoint"
 

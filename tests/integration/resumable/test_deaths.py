@@ -66,6 +66,8 @@ async def yes(pair: Pair) -> None:
             await pair.second.asks.answer(one.id, True, by=ANN, via="test")
 
 
+#: A step had been entered and not ended: the worker that wakes goes on in it.
+INSIDE = {"step.entered", "step.returned", "checkpoint.writing beside step.returned"}
 BEFORE = (
     "run.entered",
     "step.entered",
@@ -75,7 +77,9 @@ BEFORE = (
     "agent.stopped",
     "run.returned",
     "park.sealed",
-    "checkpoint.writing",
+    # The first checkpoint is written while the first step runs; one of a resumption is written after its last.
+    "checkpoint.writing beside step.returned",
+    "checkpoint.writing beside step.recorded",
 )
 AFTER = (
     "resume.entered",
@@ -87,12 +91,15 @@ AFTER = (
     "run.finished",
     "checkpoint.writing",
 )
-#: A step had been entered and not ended: the worker that wakes goes on in it.
-INSIDE = {"step.entered", "step.returned"}
 
 
 def _cases(*points: str) -> list[tuple[str, bool]]:
     return [(point, once) for point in points for once in ([False, True] if point in INSIDE else [False])]
+
+
+async def _stalled(pair: Pair, where: str, play: Any) -> None:
+    point, _, beside = where.partition(" beside ")
+    await pair.stalled_then_taken_over(point, play, beside=beside or None)
 
 
 async def _looked_at(pair: Pair, play: Any) -> None:
@@ -106,7 +113,7 @@ async def _looked_at(pair: Pair, play: Any) -> None:
 @pytest.mark.parametrize(("point", "once"), _cases(*BEFORE))
 async def test_taken_over_while_it_starts(database_url: str, point: str, once: bool) -> None:
     async with two(database_url, paying(once)) as pair:
-        await pair.stalled_then_taken_over(point, pair.start)
+        await _stalled(pair, point, pair.start)
         if once:
             await _looked_at(pair, pair.start)
         assert await pair.state() == ("parked", False, None)
@@ -129,7 +136,7 @@ async def test_taken_over_while_it_goes_on(database_url: str, point: str, once: 
         await pair.start(0)
         assert await pair.state() == ("parked", False, None)
         await yes(pair)
-        await pair.stalled_then_taken_over(point, pair.resume)
+        await _stalled(pair, point, pair.resume)
         if once:
             await _looked_at(pair, pair.resume)
         assert await pair.state() == ("succeeded", False, None)
