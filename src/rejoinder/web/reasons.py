@@ -30,7 +30,6 @@ _PRESETS = (
     later("no tool named {tool} is exposed"),
     later("{tool} is a preset, and a preset is no base for another"),
     later("{tool} is an agent, and an agent is no base for a preset"),
-    later("{tool} is resumable, and no preset may be made of it in this version"),
     later("{tool} is internal, and no preset may be made of it"),
     later("{tool} is run with fixed arguments only, so a preset of it fixes some"),
     later("{tool} waits for approval: the person would be shown something else than what runs"),

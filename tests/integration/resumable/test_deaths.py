@@ -47,10 +47,10 @@ def paying(once: bool) -> Tool:
 
 
 @asynccontextmanager
-async def two(url: str, pay: Tool) -> AsyncIterator[Pair]:
+async def two(url: str, pay: Tool, **more: Any) -> AsyncIterator[Pair]:
     effects.clear()
     keys.clear()
-    settings: dict[str, Any] = {"rejoinder_beat_seconds": 3600, "rejoinder_stale_seconds": 3600}
+    settings: dict[str, Any] = {"rejoinder_beat_seconds": 3600, "rejoinder_stale_seconds": 3600, **more}
     async with running(url, pay, **settings) as first, running(url, pay, **settings) as second:
         # Neither judges the other: the test does.
         for node in (first, second):
